@@ -28,7 +28,7 @@ struct Item {
   // The range of its keys; for a reduction, the range of slots to combine.
   start: u32,
   end: u32,
-  // Where the sequence's keys are: offset of its block table in the step's words, or the row of the first key.
+  // Location of the sequence's keys: offset of its block table in the step's words, or the row of the first key.
   keys_at: u32,
   // Slot for a partial result; NO_SLOT if the result is complete.
   slot: u32,

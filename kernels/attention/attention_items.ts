@@ -18,7 +18,7 @@ interface Sequences {
   readonly queryStarts: Int32Array;
 }
 
-/** How to divide sequences into items. */
+/** Options for dividing sequences into items. */
 export interface ItemOptions {
   readonly kvHeads: number;
   /** Number of query heads that share keys. */

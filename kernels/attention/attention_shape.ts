@@ -28,7 +28,7 @@ export interface AttentionShape extends HeadShape {
   readonly isQuantized?: boolean | undefined;
 }
 
-/** How the kernels divide their work on a device. */
+/** The division of the kernels' work on a device. */
 export interface AttentionTiling {
   readonly decode: DecodeTiling;
   /** Absent if workgroup memory is too small for a tile. */
@@ -195,7 +195,7 @@ export interface WindowPool extends CachePool {
   readonly window: number;
 }
 
-/** Index of the pool for a layer with this window (0 for none). Index 0 is the main pool. */
+/** Index of the pool for a layer with this window; a window of 0 means none. Index 0 is the main pool. */
 export function choosePool(window: number, windows: readonly WindowPool[] = []): number {
   return windows.findIndex((pool) => pool.window === window) + 1;
 }

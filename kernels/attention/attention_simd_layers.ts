@@ -25,7 +25,7 @@ export interface SimdInputs {
   readonly v: Float32Array;
 }
 
-/** Which keys and values of a sequence to copy, and where: f32 `[numKeys, headSize]` each. */
+/** Keys and values of a sequence to copy, and their destinations: f32 `[numKeys, headSize]` each. */
 export interface CacheRead {
   readonly head: number;
   /** The blocks that hold the keys. */
@@ -41,7 +41,7 @@ export const TILE = 16;
 const CHUNK_KEYS = 256;
 
 interface PlacedLayer {
-  /** Address of its `Node`. */
+  /** Address of the layer's `Node`. */
   readonly node: number;
   readonly inputs: SimdInputs;
   /** f32 `[maxTokens, heads * headSize]`. */

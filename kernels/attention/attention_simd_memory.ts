@@ -39,11 +39,11 @@ export interface SimdLimits extends StepLimits, CachePool {
   readonly hasLargePages?: boolean;
 }
 
-/** Words of a `Node`. */
+/** Number of words in a `Node` of `wasm/layout.ts`. */
 const NODE_WORDS = 27;
 /** Addresses of one layer. */
 interface LayerOffsets {
-  /** Address of its `Node`. */
+  /** Address of the layer's `Node`. */
   readonly node: number;
   readonly q: number;
   readonly k: number;
@@ -109,7 +109,7 @@ export function placeLayers(
     const vCache = kCache + bytesPerHalf(layer);
     end = vCache + bytesPerHalf(layer);
     const { write, attend } = layer;
-    // In the order of `Node`.
+    // The words are in the order of `Node`'s fields.
     const words = Uint32Array.of(
       heads,
       kvHeads,
@@ -174,7 +174,7 @@ export function placeStep(
   const queryStarts = arena.reserve(maxSequences + 1);
   const blockTables = arena.reserve(maxSequences * maxBlocksPerSequence);
   const anglePositions = arena.reserve(maxTokens);
-  // In the order of `Step`'s fields. The first two words are written with each step.
+  // The words are in the order of `Step`'s fields. The first two are written with each step.
   const step = arena.place(
     Uint32Array.of(0, 0, positions, queryStarts, blockTables, anglePositions),
   );

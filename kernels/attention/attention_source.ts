@@ -73,7 +73,7 @@ export function tileSource(headFours: number, tiling: TileTiling): string {
     HALF_SCALE,
     VECTOR: `vec4<${precision}>`,
     STAGED: isUnpacked ? "vec4<f32>" : "four",
-    // How values are converted when they are read from workgroup memory and written to it.
+    // Functions that convert values read from workgroup memory and written to it.
     READ: isUnpacked || isHalf ? "" : "unpack",
     READ_QUERY: isHalf ? "" : "unpack",
     UNPACK: isUnpacked ? "unpack" : "",

@@ -26,7 +26,7 @@ export interface RotaryParams {
   readonly isByToken?: boolean | undefined;
 }
 
-/** Which heads are divided by their root mean square and multiplied by factors. */
+/** The norms of heads, which are divided by their root mean square and multiplied by factors. */
 export interface HeadNormParams {
   readonly epsilon: number;
   readonly ofQueries: boolean;

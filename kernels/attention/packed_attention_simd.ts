@@ -103,7 +103,7 @@ export class SimdPackedAttention {
 
     const arena = new Arena();
     const node = arena.reserve(20);
-    // In the order of `PackedBatch`'s fields.
+    // The words are in the order of `PackedBatch`'s fields.
     const batch = arena.place(Uint32Array.of(
       numSequences,
       arena.place(queryStarts.subarray(0, numSequences + 1)),
@@ -157,7 +157,7 @@ export class SimdPackedAttention {
     const { shape, q, k, v, scale, softcap, window, isPacked } = this.#layers[layer]!;
     const { heads, kvHeads, headSize } = shape;
     const offsets = this.#offsets!;
-    // In the order of `PackedNode`.
+    // The words are in the order of `PackedNode`'s fields.
     new Uint32Array(this.#memory.buffer, offsets.node, 16).set([
       heads,
       kvHeads,

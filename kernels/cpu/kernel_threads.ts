@@ -39,7 +39,7 @@ export interface KernelJob {
   readonly polls?: number;
 }
 
-/** How helpers are started and waited for. */
+/** Options for starting helpers and waiting for them. */
 export interface ThreadsOptions {
   /** The module that helpers run. */
   readonly module?: URL;
@@ -107,7 +107,7 @@ export class KernelThreads {
     return Atomics.load(this.#control, WORD.helped);
   }
 
-  /** How often the current helpers slept and were woken. */
+  /** Number of times that the current helpers slept and were woken. */
   get numWakes(): number {
     return Atomics.load(this.#control, WORD.woken);
   }

@@ -72,7 +72,7 @@ export class SimdRows {
     this.#threads = threads;
     this.#memory = memory;
     this.#exports = instantiateKernels(memory.memory);
-    // In the order of `QuantizedRows`' fields.
+    // The words are in the order of `QuantizedRows`' fields.
     new Uint32Array(memory.memory.buffer, memory.rows, 4)
       .set([0, memory.tiles, LEVEL_MASK, Number(memory.sumsInShorts)]);
   }

@@ -34,7 +34,7 @@ export const WORD = {
   scratchBytes: 5 * LINE + 7,
   /** Not 0 after a helper's part has failed. */
   failed: 5 * LINE + 8,
-  /** How often helpers poll for the next job before they sleep. */
+  /** Number of times that helpers poll for the next job before they sleep. */
   polls: 5 * LINE + 9,
   /** Not 0 if helpers must end. */
   ended: 5 * LINE + 10,

@@ -6,7 +6,7 @@
 import type { Elem } from "../../src/gpu/kernel.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
-/** How the matrices of all experts are stored: one after the other, each `[outputs, k]`. */
+/** The format of the matrices of all experts, which lie one after the other, each `[outputs, k]`. */
 export type ExpertMatrix =
   /** Levels of 4 or 8 bits in blocks along K, each with a scale: the layout of the operator `QMoE`. */
   | {
@@ -20,9 +20,9 @@ export type ExpertMatrix =
   /** Elements in f32 or f16. */
   | { readonly kind: "rows" };
 
-/** How experts are chosen and weighted. */
+/** The parameters by which experts are chosen and weighted. */
 export interface RouterParams {
-  /** How logits become probabilities: by a softmax over all experts, or by a sigmoid for each. */
+  /** The function from logits to probabilities: a softmax over all experts, or a sigmoid for each. */
   readonly scores: "softmax" | "sigmoid";
   /** Whether a bias is added to the probabilities when experts are chosen; it does not affect their weights. */
   readonly hasBias: boolean;
@@ -31,7 +31,10 @@ export interface RouterParams {
   readonly epsilon: number;
   /** A final factor on the weights. */
   readonly scale: number;
-  /** Which of equally likely experts is chosen: ONNX Runtime's operators take the last, `TopK` the first. */
+  /**
+   * Whether the last of equally likely experts is chosen, as ONNX Runtime's operators do, rather than the first, as
+   * `TopK` does.
+   */
   readonly prefersLast: boolean;
 }
 

@@ -32,7 +32,7 @@ const COLUMNS = 64;
 /** Words before the tiles' experts: the number of tiles, and the offset of their pairs. */
 const ORDER_HEADER = 2;
 
-/** Which of an expert's two products. */
+/** One of an expert's two products. */
 export type ProductName = "first" | "second";
 
 /** Number of outputs that a workgroup computes, for few rows and for many. */

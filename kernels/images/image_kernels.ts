@@ -42,7 +42,7 @@ export interface ImageBuffer {
   readonly height: number;
 }
 
-/** Where a tensor is written. */
+/** The destination of a tensor. */
 export interface TensorSlice {
   /** An f32 storage buffer of the caller. */
   readonly buffer: GPUBuffer;

@@ -1,6 +1,6 @@
 /**
- * How images are mapped to tensors, and the image kernels on the CPU: the references for the WGSL kernels, and the CPU
- * backend's implementation.
+ * The formats in which models take images, and the image kernels on the CPU: the references for the WGSL kernels, and
+ * the CPU backend's implementation.
  *
  * @module
  */

@@ -46,7 +46,7 @@ const THREADS = 256;
 /** Number of words in the shaders' `Row`: recording, reached, content. */
 const ROW_WORDS = 3;
 
-/** How to make a {@linkcode LogMel}. */
+/** Options of a {@linkcode LogMel}. */
 export interface LogMelOptions {
   readonly spec: LogMelSpec;
   /** Element type of the encoder's input. */

@@ -37,7 +37,7 @@ interface UsmSpec {
 interface UsmInput {
   /** f32 `[frames, mels]`; frames that are not heard are 0. */
   readonly features: Float32Array<ArrayBuffer>;
-  /** Which frames lie within the sound, `[frames]`. */
+  /** 1 for frames that lie within the sound, otherwise 0: `[frames]`. */
   readonly mask: Uint8Array<ArrayBuffer>;
 }
 

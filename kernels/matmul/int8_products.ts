@@ -73,7 +73,7 @@ function languageFeatures(): ReadonlySet<string> {
 /** The tile for this many rows compiles quickly. For more rows it is a quarter slower than the tiles made for those. */
 const FIRST_ROWS = 128;
 
-/** How the work for a single row and for several rows is divided. */
+/** The division of the work for a single row and for several rows. */
 export interface Int8Choices {
   readonly row?: () => Int8Row | undefined;
   readonly tile?: (numRows: number) => Int8Tile;

@@ -1,5 +1,5 @@
 /**
- * How integer products divide their work, and the WGSL that is generated for a division.
+ * The division of work for integer products, and the WGSL that is generated for it.
  *
  * The divisions were the fastest in a search on an H100 (README.md lists what was tried). The products of a block are
  * exact whole numbers, and blocks are added one after the other in f32. So a row's result depends neither on how the
@@ -19,7 +19,7 @@ export type Int8Params = MatvecParams & { readonly weights: { readonly kind: "nb
 /** Number of elements of a row that share a scale. */
 export const BLOCK = 32;
 
-/** How a tile of rows and columns is divided among the threads of a workgroup. */
+/** The division of a tile of rows and columns among the threads of a workgroup. */
 export interface Int8Tile {
   readonly rows: number;
   readonly columns: number;
@@ -90,7 +90,7 @@ export function int8TileBytes(tile: Int8Tile): number {
   return (isDouble ? 2 : 1) * (16 * fours + 8 * pairs);
 }
 
-/** How a workgroup divides the outputs of one row. */
+/** The division of one row's outputs in a workgroup. */
 export interface Int8Row {
   /** Number of outputs of a workgroup. */
   readonly outs: number;
@@ -109,7 +109,10 @@ const ROW_THREADS = [256, 224, 192, 160, 128];
  */
 const ROUND = 8;
 
-/** How the product of one row is divided; `undefined` for a few lengths of normalised rows that cannot be. */
+/**
+ * Chooses the division of the product of one row; `undefined` for a few lengths of normalised rows that cannot be
+ * divided.
+ */
 export function chooseInt8Row({ k, norm }: Pick<MatvecParams, "k" | "norm">): Int8Row | undefined {
   const all = k / BLOCK;
   const blocks = Array.from({ length: Math.min(all, MOST_BLOCKS) }, (_, i) => i + 1)
@@ -139,7 +142,7 @@ export function int8TileSource(
 ): string {
   const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
   const threads = int8Threads(tile);
-  // What all threads together load into workgroup memory for a stage.
+  // Numbers of elements that all threads together load into workgroup memory for a stage.
   const [words, factors, chunks] = [2 * depth * rows, depth * rows, depth * columns];
   return expand(tileTemplate, {
     ROWS: rows,

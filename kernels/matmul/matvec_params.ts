@@ -13,7 +13,7 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 export const LEVEL_BITS = [1, 2, 4, 8] as const;
 export type LevelBits = typeof LEVEL_BITS[number];
 
-/** How a matrix of `outputs` by `k` is stored. */
+/** The format of a matrix of `outputs` by `k`. */
 export type MatrixFormat =
   /** Levels in blocks along K, each with a scale: the layout of the operator `MatMulNBits`. */
   | {
@@ -145,7 +145,7 @@ export function finishConstants(params: MatvecParams): Record<string, number> {
 }
 
 /**
- * How work is divided: a workgroup takes `groups` units, a unit is `outs` matrix rows, and `lanes` threads sum each
+ * The division of work: a workgroup takes `groups` units, a unit is `outs` matrix rows, and `lanes` threads sum each
  * unit.
  */
 export interface MatvecTiling {
@@ -215,7 +215,7 @@ export function chooseValues(
  */
 const PASS_FLOATS = 2560;
 
-/** How many of the {@linkcode chooseValues} are added up at a time. */
+/** The number of sums of {@linkcode chooseValues} that are added up at a time. */
 export function numSumsPerPass(
   params: Pick<MatvecParams, "norm">,
   variant: MatvecVariant,

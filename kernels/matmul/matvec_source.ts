@@ -27,7 +27,7 @@ import rowsTemplate from "./rows.wgsl" with { type: "text" };
 
 type Blocks = Extract<MatvecParams["weights"], { kind: "nbits" }>;
 
-/** What specialises the kernel. */
+/** The source and the constants that specialise the kernel. */
 interface MatvecSource {
   readonly source: string;
   readonly constants: Readonly<Record<string, number>>;

@@ -33,7 +33,7 @@ x$(f)_$r += offset$f;
 //# end
 //# end
 
-// What a lane reads of the matrix for a unit.
+// The parts of the matrix that a lane reads for a unit.
 //# part load
 //# if IS_NBITS
 //# for o in 0..OUTS

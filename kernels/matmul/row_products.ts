@@ -47,7 +47,7 @@ const ROW_BLOCK_BYTES = 40;
 /** Sizes of the parts of a product with a quantised matrix, whose groups are read in six streams. */
 const NBITS_PARTS = { usual: 64, least: 6, maxParts: 32 };
 
-/** How rows are quantised for a matrix. */
+/** The quantisation of rows for a matrix. */
 export interface RowLevels {
   /** Number of copies of each block. */
   readonly copies: number;
@@ -82,7 +82,7 @@ export function nbitsTilesLength(numRows: number, k: number): number {
   return 2 * numRows * k / BLOCK * ROW_BLOCK_BYTES / 4;
 }
 
-/** Bytes of a thread's scratch memory: the products of a part, the largest for any number of threads. */
+/** Bytes of a thread's scratch memory: the products of one part, which is largest for a single thread. */
 export function nbitsScratchBytes(outputs: number): number {
   return TILE_ROWS * divideGroups(outputs / GROUP, 1, NBITS_PARTS) * GROUP * 4;
 }
@@ -98,7 +98,7 @@ interface ProductMemory {
   readonly rows: number;
   readonly scratch: number;
   readonly scratchBytes: number;
-  /** How often helpers poll for the next job before they sleep. */
+  /** Number of times that helpers poll for the next job before they sleep. */
   readonly polls: number;
 }
 
@@ -122,7 +122,7 @@ export function nbitsProduct(
   const { copies, isPaired } = chooseRowLevels(weights);
   const perRow = isPaired ? 2 : 1;
   const partGroups = divideGroups(n / GROUP, threads.numThreads, NBITS_PARTS);
-  // In the order of `Product`'s fields.
+  // The words are in the order of `Product`'s fields.
   const words = Uint32Array.of(
     ...[k / BLOCK * copies, n / GROUP, partGroups, tensors.weights!],
     ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],
@@ -237,7 +237,7 @@ export function floatProduct(
   checkFloatProduct(params);
   const { k, n, x, norm, gate } = params;
   const partGroups = divideGroups(Math.ceil(n / FLOAT_GROUP), own.threads.numThreads, FLOAT_PARTS);
-  // In the order of `FloatProduct`'s fields.
+  // The words are in the order of `FloatProduct`'s fields.
   const words = Uint32Array.of(
     ...[k, n, partGroups, tensors.weights!],
     ...[(gate?.gateRow ?? 0) / FLOAT_GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / FLOAT_GROUP],
@@ -258,7 +258,7 @@ export function floatProduct(
   const numWeights = k * n * (gate ? 2 : 1);
   return (numRows) => {
     normRows?.(numRows);
-    // In the order of `FloatRows`' fields.
+    // The words are in the order of `FloatRows`' fields.
     rowWords[0] = numRows;
     rowWords[1] = from;
     rowWords[2] = stride;

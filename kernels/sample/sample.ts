@@ -21,7 +21,7 @@ import { NothingToSampleError, type SampledToken, type SampleRow } from "./sampl
 import listSource from "./sample_list.wgsl" with { type: "text" };
 import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 
-/** How to make a sampler. */
+/** Options of a sampler. */
 export interface SamplerOptions {
   /** Size of the vocabulary, at most 2^31 - 1. */
   readonly vocabSize: number;

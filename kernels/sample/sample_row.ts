@@ -5,7 +5,7 @@
  * @module
  */
 
-/** How the next token of one sequence is chosen. All values have been validated. */
+/** Parameters for choosing the next token of one sequence. All values have been validated. */
 export interface SamplingParams {
   /** 0 means greedy: the exact argmax, with the lowest token id among equals. */
   readonly temperature: number;
@@ -52,7 +52,7 @@ export interface TokenAdjustments {
   readonly length: number;
   /** u32 token ids. */
   readonly tokenIds: Uint32Array;
-  /** How often each token occurs in the completion. */
+  /** Number of times that each token occurs in the completion. */
   readonly completionCounts: Uint32Array;
   /**
    * 1 if the repetition penalty applies, since the token occurs in prompt or completion (within the window); else 0.
@@ -73,10 +73,7 @@ export interface SampleRow {
   readonly mask?: Uint32Array | undefined;
   /** Whisper's rules for the row, if they are applied before sampling. */
   readonly rule?: TokenRule | undefined;
-  /**
-   * How many of the most likely tokens to report with their log-probabilities, 0 to 20; if absent, no
-   * log-probabilities.
-   */
+  /** Number of most likely tokens to report with their log-probabilities, 0 to 20; if absent, no log-probabilities. */
   readonly topLogprobs?: number | undefined;
 }
 

@@ -5,7 +5,7 @@
  */
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 
-/** Where a sequence's state is saved while a step computes its rows. */
+/** A slot in which a sequence's state is saved while a step computes its rows. */
 export interface SavedState {
   /** Number of the sequence's rows in the step after which its state is saved. */
   readonly numTokens: number;

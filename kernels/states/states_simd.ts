@@ -266,7 +266,7 @@ function place(
     return {
       kernel: "causalConv",
       ...common,
-      // In the order of `ConvNode`'s fields.
+      // The words are in the order of `ConvNode`'s fields.
       words: Uint32Array.of(
         ...[channels, stride, taps, activation === "silu" ? 1 : 0, PART_CHANNELS],
         ...[getAddress("x"), placed, state, out],
@@ -285,7 +285,7 @@ function place(
   return {
     kernel: "linearAttention",
     ...common,
-    // In the order of `LinearNode`'s fields.
+    // The words are in the order of `LinearNode`'s fields.
     words: Uint32Array.of(
       ...[heads, queryHeads, keyHeads, keyDim, valueDim, valueStride],
       new Uint32Array(Float32Array.of(scale).buffer)[0]!,

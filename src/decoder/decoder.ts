@@ -17,7 +17,7 @@ export type {
   TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
 
-/** What limits the length of sequences to less than what the model was trained for. */
+/** The reason why sequences must be shorter than those that the model was trained for. */
 export type LengthLimit = "maxModelLength" | "kvCacheMb" | "memory" | "buffer";
 
 /** Sizes of a pool of blocks of the KV cache. */
@@ -52,7 +52,7 @@ export interface DecoderLimits extends PoolLimits {
   readonly maxBatchTokens: number;
   /** Pools for layers with a sliding window; none if absent. */
   readonly windows?: readonly WindowLimits[] | undefined;
-  /** Why sequences cannot be longer; if absent, the limit is what the model was trained for. */
+  /** The reason for the limit on their length; if absent, the limit is the length that the model was trained for. */
   readonly lengthLimit?: LengthLimit | undefined;
   /** Tokens per block. */
   readonly blockSize: number;
@@ -141,7 +141,7 @@ export interface Suspension {
   endPart(nextMs?: number): Promise<void> | undefined;
 }
 
-/** How a decoder makes room for next tokens while it reads a prompt. */
+/** The limits within which a decoder makes room for next tokens while it reads a prompt. */
 export interface SuspensionLimits {
   /** Maximum number of prompt tokens that a step can compute together with next tokens without taking much longer. */
   readonly mostBeside: number;

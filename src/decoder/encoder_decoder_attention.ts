@@ -141,7 +141,7 @@ interface EncoderDecoderOptions extends AttentionOptions {
   readonly maxInputs: number;
 }
 
-/** Where cross-attention queries are copied for alignment. */
+/** The alignment that collects the cross-attention queries of a step. */
 interface QueryCapture {
   readonly alignment: CrossAlignment;
   /** Position of the step's first token in its text. */

@@ -9,7 +9,7 @@ import type { Backend } from "../device/backend.ts";
 import { type Lowering, LOWERINGS } from "../program/program.ts";
 import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
 
-/** Which rows run in kernels. */
+/** Says which rows run in kernels. */
 export interface KernelRule {
   /** The lowerings that run in kernels wherever a segment compiles. ONNX Runtime runs the others. */
   readonly kernels: readonly Lowering[];

@@ -29,7 +29,7 @@ import type { ModelProto } from "../graph/file/proto.ts";
 import { hoistTransposes } from "../graph/rewrite/token_rows.ts";
 import { type EncodedInputs, WholeDecoder } from "./whole_decoder.ts";
 
-/** What to open, and how. */
+/** The decoder to open, and options. */
 export interface EncoderDecoderOptions<Input extends object> {
   readonly backend: Backend;
   readonly files: FolderFiles;
@@ -43,7 +43,7 @@ export interface EncoderDecoderOptions<Input extends object> {
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
-  /** Which rows run in kernels; chosen for the device if absent. */
+  /** The rows that run in kernels; chosen for the device if absent. */
   readonly rule?: KernelRule | undefined;
 }
 
@@ -150,7 +150,7 @@ async function openCut<Input extends object>(
   return { decoder, attention: attention! };
 }
 
-/** What to open, and how. */
+/** The decoder to open, and options. */
 interface WholeEncoderDecoderOptions<Input extends object> {
   /** Path of the graph, for messages. */
   readonly path: string;

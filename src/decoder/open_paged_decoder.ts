@@ -25,7 +25,7 @@ import {
 import { StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
-/** What to open, and on which backend. */
+/** The decoder to open, its backend, and options. */
 interface PagedOpenOptions
   extends Omit<PartsOptions, "attention" | "buffers" | "rule" | "weights"> {
   /**
@@ -43,7 +43,7 @@ interface PagedOpenOptions
   readonly keepsOneLayout?: boolean | undefined;
   /** Whether rows must be bit-identical whatever other rows share the step, even if that takes longer. */
   readonly isInvariant?: boolean | undefined;
-  /** Which rows run in kernels; chosen for the device if absent. */
+  /** The rows that run in kernels; chosen for the device if absent. */
   readonly rule?: KernelRule | undefined;
 }
 

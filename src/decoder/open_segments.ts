@@ -29,13 +29,13 @@ import type { DecoderLimits } from "./decoder.ts";
 import { type KernelRule, unpacksWeights } from "./kernel_rule.ts";
 import type { ExecutorParts, StepExecutor } from "./step_executor.ts";
 
-/** What to open, and on which backend. */
+/** The segments to open, their backend, and options. */
 interface OpenSegmentsOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
   /** Whether a segment needs a session; all do if absent. */
   readonly isWanted?: ((segment: Segment) => boolean) | undefined;
-  /** Where the segments read their large weights from; if absent, each session holds its own. */
+  /** Device memory from which the segments read their large weights; if absent, each session holds its own. */
   readonly weights?: DeviceWeights | undefined;
   /** Called after each segment with the fraction that is open, 0 to 1. */
   readonly onProgress?: ((fraction: number) => void) | undefined;

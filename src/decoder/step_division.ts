@@ -141,7 +141,7 @@ export class StepSlices implements Slices {
     }
   }
 
-  /** How many of the remaining units to run next. */
+  /** The number of remaining units to run next. */
   #count(
     { key, least, most = Infinity, weight = 1, numInner = 1 }: DividedWork,
     left: number,

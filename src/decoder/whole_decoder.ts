@@ -48,7 +48,7 @@ export interface EncodedInputs {
   dispose(): Promise<void>;
 }
 
-/** What to load, and how. */
+/** The graph to load, and options. */
 interface WholeDecoderOptions {
   readonly backend: Backend;
   readonly model: ModelProto;

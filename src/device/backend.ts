@@ -27,7 +27,7 @@ import type {
 import type { DeviceChoice } from "../base/config.ts";
 import { findAdapter } from "../gpu/device.ts";
 
-/** How to open a graph without external data. */
+/** Options for opening a graph without external data. */
 export interface OpenSessionOptions {
   /**
    * Whether the native runtime keeps the memory of its largest run for the next one; true if absent. See {@linkcode
@@ -139,7 +139,7 @@ export interface OpenModelOptions extends OpenSessionOptions {
   readonly weights?: DeviceWeights | undefined;
 }
 
-/** Which rows to copy; a row is all of the last axis. */
+/** Rows to copy; a row is all of the last axis. */
 export interface RowRange {
   readonly fromRow: number;
   readonly toRow: number;

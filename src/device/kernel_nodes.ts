@@ -52,7 +52,7 @@ export interface SequenceStates {
   dispose(): void;
 }
 
-/** How many numbers a recurrence node keeps per sequence. */
+/** Counts the numbers that a recurrence node keeps per sequence. */
 export function stateSize({ recurrence }: Pick<RecurrenceNode, "recurrence">): number {
   if (recurrence.kind === "convolution") return recurrence.channels * (recurrence.taps - 1);
   return recurrence.heads * recurrence.keyDim * recurrence.valueDim;

@@ -1,5 +1,5 @@
 /**
- * What a device computes from images and recordings before a model runs, and from its output.
+ * Operations of a device on images and recordings before a model runs, and on the model's output.
  *
  * @module
  */

@@ -9,7 +9,7 @@ import { log } from "../base/log.ts";
 import type { Backend } from "./backend.ts";
 import type { CpuRuntimeOptions } from "./cpu/runtime.ts";
 
-/** Which backend to open, and how. */
+/** Options for choosing and opening a backend. */
 export interface BackendOptions {
   readonly device: DeviceChoice;
   readonly cpuRuntime?: CpuRuntimeChoice | undefined;

@@ -9,7 +9,7 @@ import type { GpuContext } from "./device.ts";
 /** An element type of tensors on the device. */
 export type Elem = "f32" | "f16";
 
-/** How a kernel accesses a binding's buffer. */
+/** A kernel's access to a binding's buffer. */
 type Access = "read" | "read_write" | "uniform";
 
 /** Bindings of group 0 by name, in the order of their numbers. */

@@ -117,7 +117,7 @@ const UNIT = `  if (global_idx >= B * H) { return; }
 const GATES = ["i", "o", "f", "c"] as const;
 const ZEROS = GATES.map((gate) => `  var gate_${gate}: f32 = 0.0;\n`).join("");
 
-/** How a shader multiplies a vector with the four gates' matrices. */
+/** The product of a vector with the four gates' matrices in a shader. */
 interface Product {
   readonly vector: string;
   readonly base: string;

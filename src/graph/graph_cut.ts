@@ -31,8 +31,8 @@ export interface Segment {
 }
 
 /**
- * Where a kernel node finds the heads of each token in a tensor: element `d` of head `h` of token `t` is at
- * `t * tokenStride + offset + h * headDim + d`. If one tensor holds q, k and v, all three refer to it.
+ * The heads of each token in a tensor that a kernel node reads: element `d` of head `h` of token `t` is at `t *
+ * tokenStride + offset + h * headDim + d`. If one tensor holds q, k and v, all three refer to it.
  */
 export interface HeadRows {
   readonly tensor: string;
@@ -47,7 +47,7 @@ export interface Rotary {
   /** `[positions, dim / 2]`. Nodes that share a table refer to the same tensor. */
   readonly cos: StoredTensor;
   readonly sin: StoredTensor;
-  /** How many leading elements of a head are rotated. */
+  /** Number of leading elements of a head that are rotated. */
   readonly dim: number;
   /** Pairs are `(2i, 2i + 1)` when true and `(i, i + dim / 2)` when false. */
   readonly interleaved: boolean;
@@ -180,7 +180,7 @@ export interface GraphCut {
   readonly attentions: readonly AttentionNode[];
   readonly states: readonly RecurrenceNode[];
   readonly experts: readonly ExpertsNode[];
-  /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
+  /** The input of the first segment: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
   /**
    * The per-layer embeddings of each token, `[1, tokens, layers, width]`; absent when no segment reads them. They come
@@ -245,12 +245,12 @@ export interface EncoderNode extends Omit<AttentionNode, "rotary" | "localWindow
 /** Nodes that reduce the rows of all tokens to the wanted result. They may mix tokens. */
 export interface EncoderTail {
   readonly nodes: readonly Node[];
-  /** What these nodes read besides the rows. */
+  /** The input that these nodes read in addition to the rows. */
   readonly input: TensorPort;
   readonly output: TensorPort;
 }
 
-/** What the last segment computes: the rows of some tokens, or the result of a tail. */
+/** The result of the last segment: the rows of some tokens, or the result of a tail. */
 export type EncoderAnswer =
   /** `input` is int64 `["rows"]`: the indices of the tokens whose rows are computed. */
   | { readonly kind: "rows"; readonly input: TensorPort }

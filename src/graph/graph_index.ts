@@ -1,6 +1,6 @@
 /**
- * How the nodes of a graph depend on each other: producers and consumers of tensors, topological order, and what nested
- * graphs read.
+ * The dependencies between the nodes of a graph: producers and consumers of tensors, topological order, and the tensors
+ * that nested graphs read.
  *
  * @module
  */

@@ -147,7 +147,7 @@ interface LoweredCut {
   readonly experts?: readonly Pick<GraphCut["experts"][number], "afterSegment">[];
 }
 
-/** Which segments run in kernels. ONNX Runtime runs the others. */
+/** The segments that run in kernels. ONNX Runtime runs the others. */
 interface KernelChoice {
   /** Compiled segments in the order of the cut. */
   readonly segments: readonly CompiledSegment[];

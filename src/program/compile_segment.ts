@@ -35,7 +35,7 @@ import type { Compiled } from "./program.ts";
 import { ProgramBuilder, type Rows } from "./program_builder.ts";
 import { findRotation } from "./rotary.ts";
 
-/** How to compile a segment. */
+/** Options for compiling a segment. */
 interface CompileOptions {
   /** The attention nodes after the segment that read operands as the dispatches leave them. */
   readonly nodes: readonly AttentionNode[];

@@ -201,7 +201,7 @@ function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): 
   return { dtype, shape: own, data: Float64Array.from(floats) };
 }
 
-/** How the elements of one position are laid out in a tensor. */
+/** The layout of one position's elements in a tensor. */
 interface Row {
   readonly width: number;
   /** Distance between wanted elements. */

@@ -40,7 +40,7 @@ interface Product {
   readonly plan: ProductPlan;
   readonly x: Rows;
   readonly norm: FoundNorm | undefined;
-  /** Where to write the result, if it is a part of other rows. */
+  /** Rows of which the result is a part, if it does not have rows of its own. */
   readonly within?: Rows | undefined;
 }
 

@@ -187,7 +187,7 @@ export function findPortRows({ name, dtype, shape }: TensorPort): Rows {
   return { tensor: name, stride: width, offset: 0, width, elem: toElem(dtype) };
 }
 
-/** What to keep of a graph. */
+/** Options of {@linkcode simplifyToRows}. */
 interface RowGraphOptions {
   /** Data type of everything that is computed without a cast. */
   readonly dtype: TensorType;

@@ -59,7 +59,7 @@ export class CpuKernels implements KernelExecutor {
   }
 }
 
-/** Why Hearth's kernels cannot run a program. */
+/** Says why Hearth's kernels cannot run a program; `undefined` if they can. */
 export function findRefusal({ dispatches, weights, scratch }: Program): string | undefined {
   const constants = new Map(weights.map((tensor) => [tensor.name, tensor]));
   try {

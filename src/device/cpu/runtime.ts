@@ -30,9 +30,9 @@ export interface CpuRuntime {
   dispose(): Promise<void>;
 }
 
-/** How to open a runtime. */
+/** Options for opening a runtime. */
 export interface CpuRuntimeOptions {
-  /** Which build to open; `auto` is native, or web if that does not load. */
+  /** The build to open; `auto` is native, or web if that does not load. */
   readonly choice: CpuRuntimeChoice;
   /** Threads that share the work of one operation; one per core if absent. */
   readonly threads?: number | undefined;

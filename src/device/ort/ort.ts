@@ -63,7 +63,7 @@ export interface NativeSessionOptions {
 /** This thread's sessions. Terminating a worker does not free them. */
 const open = new Set<InferenceSession>();
 
-/** Frees all sessions of this thread. They are freed before it returns, so the thread may end right after. */
+/** Frees all sessions of this thread. It resolves once they are freed, and the thread may then end. */
 export async function releaseNativeSessions(): Promise<void> {
   const releasing = Array.from(open, (session) => session.release());
   open.clear();

@@ -10,7 +10,7 @@ import { Refusal } from "../refusal.ts";
 /** Scores below this have no weight after the softmax. Exporters hide keys with -10000, -65504, -3.4e38 or -inf. */
 export const HIDDEN_SCORE = -9000;
 
-/** Which keys the tokens of a run may attend to: `[numTokens, total]`, row-major, 1 or 0. */
+/** 1 for each key that a token of a run may attend to, otherwise 0: `[numTokens, total]`, row-major. */
 export type Visibility = Uint8Array;
 
 /** Computes the mask of a run with these lengths; `undefined` if partial evaluation cannot compute it. */
@@ -63,7 +63,7 @@ export function computeCausalMask({ pastLength, numTokens }: Lengths): Visibilit
   );
 }
 
-/** What was proven about a mask. */
+/** The proven properties of a mask. */
 export interface ProvenMask {
   /** Number of keys that a query sees, including its own; `undefined` if it sees all preceding keys. */
   readonly localWindow: number | undefined;

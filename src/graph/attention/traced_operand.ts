@@ -67,7 +67,7 @@ function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(a), Math.abs(b));
 }
 
-/** How `operand` reads `tensor` in a run; `undefined` if it does not consist of heads of the tensor's rows. */
+/** Finds how `operand` reads `tensor` in a run; `undefined` if it does not consist of heads of the tensor's rows. */
 function traceAt(
   { probes }: Search,
   { tensor, operand, order, lengths, length: numTokens }: {

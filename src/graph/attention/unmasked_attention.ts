@@ -119,7 +119,7 @@ function readSizes(shape: readonly number[], b: number): AtomSizes | undefined {
   return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
 }
 
-/** Where keys or values with these axes come from, and the factor by which they are scaled on the path. */
+/** Finds the source of keys or values with these axes, and the factor by which they are scaled on the path. */
 function operand(
   tensor: string,
   axes: Axes,

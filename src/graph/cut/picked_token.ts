@@ -94,7 +94,7 @@ function isRowAxis(axis: number): boolean {
   return axis === 2 || axis === -1;
 }
 
-/** Which tensors of a graph have a row for each token, by partial evaluation. */
+/** Tells, by partial evaluation, which tensors of a graph have a row for each token. */
 class KnownTensors {
   readonly #probes: Probes;
   readonly #constant = new Map<string, boolean>();
@@ -198,7 +198,7 @@ function withFirstRows(
 /** Operators with which exporters pick a token. */
 const PICKING = new Set(["Gather", "Slice", "GatherND"]);
 
-/** Which token a graph picks. */
+/** The token whose row a graph picks. */
 export type PickedToken = "first" | "last";
 
 /** Whether a node only takes that token's row of `[1, tokens, …]`. */

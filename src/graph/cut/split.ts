@@ -187,7 +187,7 @@ function findTableLimit(probes: Probes): number {
   return limit;
 }
 
-/** Where a kernel node finds its heads in a tensor. */
+/** Describes the heads of each token in a tensor that a kernel node reads. */
 function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
   const tokenStride = countElements(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
   return { tensor, tokenStride, offset };

@@ -15,7 +15,7 @@ import { describeNode } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import { isKernelNode } from "../attention/replace_attentions.ts";
 
-/** Where the tokens are in a tensor: `multiple` consecutive indices of `axis` belong to each token. */
+/** The axis of a tensor that holds the tokens: `multiple` consecutive indices of `axis` belong to each token. */
 interface TokenAxis {
   readonly axis: number;
   readonly multiple: number;

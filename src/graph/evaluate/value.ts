@@ -1,5 +1,6 @@
 /**
- * What a partial evaluation knows of a tensor, and functions that the operators' rules share.
+ * The values of a partial evaluation, which know a tensor's shape and perhaps its elements, and functions that the
+ * operators' rules share.
  *
  * @module
  */

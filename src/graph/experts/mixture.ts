@@ -26,7 +26,7 @@ export interface ExpertWeights {
   readonly bias?: StoredTensor | undefined;
 }
 
-/** How experts are chosen and weighed. The bias is added to the scores for the choice only. */
+/** The parameters by which experts are chosen and weighted. The bias is added to the scores for the choice only. */
 export type Router = Omit<RouterParams, "hasBias"> & { readonly bias?: StoredTensor | undefined };
 
 /** Experts, their router, and their weights. */

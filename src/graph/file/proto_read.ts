@@ -53,7 +53,7 @@ const MAX_FIELDS = 500_000;
 /** Bytes per read while scanning the file. */
 const WINDOW_BYTES = 64 * 1024;
 
-/** Where the payload of a field is in the file. */
+/** The position of a field's payload in the file. */
 interface FieldRange {
   readonly number: number;
   readonly wireType: number;

@@ -17,7 +17,7 @@ import { StartupError } from "../../base/errors.ts";
 /** Maximum number of bytes of a source that are in memory at a time. */
 const CHUNK_BYTES = 8 * 2 ** 20;
 
-/** Where bytes are read from. */
+/** The files and the offset from which bytes are read, and scratch memory. */
 interface RangeSource {
   readonly files: ModelFiles;
   readonly offset: number;
@@ -277,7 +277,7 @@ export class RowFile implements Disposable {
   }
 }
 
-/** Where the bytes of a constant are before they are widened. */
+/** Finds the bytes of a constant as they are before widening. */
 function findSource(data: TensorBytes): TensorBytes {
   return data.kind === "widened" ? data.source.data : data;
 }

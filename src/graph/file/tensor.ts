@@ -66,7 +66,7 @@ export function countElementBytes(dtype: TensorType, count: number): number {
   return Math.ceil((count * bits) / 8);
 }
 
-/** How many elements a shape holds. */
+/** The number of elements that a shape holds. */
 export function countElements(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
@@ -76,7 +76,7 @@ export function isIndexDtype(dtype: TensorType): boolean {
   return dtype === "int64" || dtype === "int32" || dtype === "bool";
 }
 
-/** Where the bytes of a stored tensor are, little-endian, row-major. */
+/** The location of a stored tensor's bytes, which are little-endian and row-major. */
 export type TensorBytes =
   | { readonly kind: "memory"; readonly bytes: Uint8Array }
   /** `file` is relative to the folder of the graph. */

@@ -7,7 +7,7 @@
  * @module
  */
 
-/** How a field's payload is laid out. */
+/** The layout of a field's payload. */
 export const WireType = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 
 /** One encoded field. `payload` is a view, not a copy. */

@@ -4,7 +4,7 @@
  * (GPT-NeoX), each group of heads (Falcon, InternLM 2) or each part of the heads (CodeGen); or a head's queries lie
  * next to their gate (Qwen3.5).
  *
- * Which output of the matrix becomes which element of a head is found by evaluating the nodes in between.
+ * To find the matrix output that becomes each element of a head, the nodes in between are evaluated.
  *
  * @module
  */
@@ -58,7 +58,7 @@ interface Part {
   readonly isHeadMajor: boolean;
 }
 
-/** How the outputs of a product are divided. */
+/** The parts into which a graph divides the outputs of a product. */
 interface Division {
   readonly parts: readonly Part[];
   /** The nodes between the product and its parts. */

@@ -30,7 +30,7 @@ interface PlainNorm {
   readonly input: string;
   /** Whether it divides by the length rather than by the root mean square. */
   readonly isLength: boolean;
-  /** What is added to the sum of squares, or to their mean. */
+  /** The number that is added to the sum of squares or, for a root mean square, to their mean. */
   readonly epsilon: number;
 }
 

@@ -158,7 +158,7 @@ function findResults(
   return sliced;
 }
 
-/** Which update rules have a decay, and which are delta rules, with rates. */
+/** Update rules by name: whether they have a decay, and whether they are delta rules, which have rates. */
 const RULES: Readonly<Record<string, { readonly decays: boolean; readonly isDelta: boolean }>> = {
   linear: { decays: false, isDelta: false },
   gated: { decays: true, isDelta: false },
