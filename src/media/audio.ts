@@ -62,7 +62,7 @@ const MAX_BUSY_MS = 10;
 
 const MAX_CHUNK_SAMPLES = 65_536;
 
-/** How an audio file is decoded. */
+/** Options for decoding an audio file. */
 interface DecodeAudioOptions {
   /** The sample rate to convert to. */
   readonly sampleRateHz: number;
@@ -189,7 +189,7 @@ async function* guard(
 const KEPT_SAMPLES = 15 * 60 * 16_000;
 const BLOCK_SAMPLES = 65_536;
 
-/** How a file is read. */
+/** Options for reading a recording. */
 interface AudioReaderOptions extends DecodeAudioOptions {
   /** Number of samples kept in memory between calls, rounded up to blocks of 65,536. */
   readonly keptSamples?: number;

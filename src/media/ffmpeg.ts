@@ -12,7 +12,7 @@ const MAX_MINUTES = 10;
 const MAX_MESSAGE_CHARS = 500;
 const SAMPLE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** How a file is converted. */
+/** Options for converting a file. */
 interface FfmpegOptions {
   /** Path or name of the program. */
   readonly program: string;

@@ -15,7 +15,7 @@ import {
 
 export type { ResampleFilter };
 
-/** How to resize. */
+/** Options for resizing. */
 interface ResizeOptions {
   /** Width of the result in pixels, at least 1. */
   readonly width: number;

@@ -146,7 +146,7 @@ function kaiser(x: number, beta: number): number {
 
 /** Long enough for two periods of a low voice. */
 const FRAME_SECONDS = 0.03;
-/** How far a frame may be shifted to match the previous frame: one period of a low voice. */
+/** The longest shift of a frame to match the previous frame: one period of a low voice. */
 const SEARCH_SECONDS = 0.0125;
 /** Only every second sample is compared, which is enough. */
 const COMPARED_STRIDE = 2;

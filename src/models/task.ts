@@ -17,7 +17,9 @@ import type { TokenText } from "./text/tokenizer_files.ts";
 /** A text, or the ids of its tokens. */
 export type TextInput = string | readonly number[];
 
-/** Where to cut a text that is too long: at the model's limit, or after a number of tokens (special ones included). */
+/**
+ * The point at which a text that is too long is cut: the model's limit, or a number of tokens (special ones included).
+ */
 export type Truncation = "model" | number;
 
 /** Turns texts into vectors. If one text fails, the whole task fails. */

@@ -141,8 +141,8 @@ function readEdits(movie: Box, track: Box): Edits {
 }
 
 /**
- * How much later a track's first fragment begins than the first fragment of any track. Times may count from the start
- * of a recording that has run for hours, so only differences matter.
+ * The delay in seconds from the first fragment of any track to this track's first fragment. Times may count from the
+ * start of a recording that has run for hours, so only differences matter.
  */
 function findFragmentDelay(root: Box, movie: Box, track: Box): number {
   const timescales = new Map<number, number>();

@@ -78,11 +78,11 @@ export class ErrorBudget {
 export interface TrackTiming {
   /** Silence before the sound. */
   readonly delaySeconds?: number;
-  /** How much is trimmed at the beginning of the sound. */
+  /** Length that is trimmed at the beginning of the sound. */
   readonly skipSeconds?: number;
   /** Longest part of the sound that is kept after `skipSeconds`. */
   readonly lengthSeconds?: number;
-  /** How much is trimmed at the end of the sound. */
+  /** Length that is trimmed at the end of the sound. */
   readonly paddingSeconds?: number;
 }
 

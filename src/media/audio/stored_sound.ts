@@ -25,7 +25,7 @@ import {
 } from "./sound.ts";
 import { joinBytes } from "../../base/bytes.ts";
 
-/** How a container's sound is stored. Channels are interleaved. */
+/** The layout of a container's sound. Channels are interleaved. */
 interface SampleFormat<Coding = SampleCoding> {
   /** Name of the container, for messages: `WAV`. */
   readonly container: string;
@@ -52,7 +52,7 @@ export interface SampleCoding {
 /** Codings that store sound in blocks. */
 type BlockCoding = "IMA ADPCM" | "Apple IMA ADPCM" | "Microsoft ADPCM" | "GSM" | "GSM in WAV";
 
-/** How a container's sound is stored. */
+/** The layout of a container's sound, in any coding that {@linkcode readStored} decodes. */
 export type StoredFormat = SampleFormat<SampleCoding | BlockCoding | "MPEG audio">;
 
 const BLOCKS_PER_CHUNK = 64;

@@ -60,7 +60,9 @@ function* listRuns(short: string, long: string): Generator<readonly [string, num
 const WHITE_RUNS = makeTable(listRuns(WHITE, LONG_WHITE));
 const BLACK_RUNS = makeTable(listRuns(BLACK, LONG_BLACK));
 
-/** How a row differs from the row above (T.4, table 4). Values from 0 to 6 are shifts by -3 to 3 pixels. */
+/**
+ * Codes for the difference of a row from the row above (T.4, table 4). Values from 0 to 6 are shifts by -3 to 3 pixels.
+ */
 const FAX_MODE = { noShift: 3, pass: 7, horizontal: 8 } as const;
 const FAX_MODES = makeTable([
   ["0000010", 0],
@@ -74,12 +76,12 @@ const FAX_MODES = makeTable([
   ["001", FAX_MODE.horizontal],
 ]);
 
-/** How the rows are coded. */
+/** The coding of the rows. */
 export interface FaxOptions {
   /** Number of pixels in a row. */
   readonly width: number;
   /**
-   * How rows are separated. `huffman`: each row begins at a byte, without a mark. `group 3`: a mark precedes each row;
+   * The separation of rows. `huffman`: each row begins at a byte, without a mark. `group 3`: a mark precedes each row;
    * with `isTwoDimensional`, a bit after the mark says whether the row is coded relative to the row above. `group 4`:
    * every row is coded relative to the row above, without marks.
    */

@@ -158,7 +158,7 @@ export function unpackLzw(
     readonly valueBits: number;
     /** Whether codes begin at the lowest bit of a byte, as in GIF, or at the highest, as in TIFF. */
     readonly isLowFirst: boolean;
-    /** How many entries early the codes grow by a bit: 1 in TIFF, 0 in GIF. */
+    /** Number of entries by which the codes grow a bit earlier than necessary: 1 in TIFF, 0 in GIF. */
     readonly earlyChange: 0 | 1;
   },
 ): number {

@@ -98,7 +98,7 @@ export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFract
   ];
 }
 
-/** How a language says fractions. */
+/** A language's words for fractions. */
 export interface FractionWords {
   /** The word between a whole number and a fraction; `andHalf` replaces it before one half. */
   readonly and: string;

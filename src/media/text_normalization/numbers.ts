@@ -1,5 +1,5 @@
 /**
- * How languages write and say numbers.
+ * Reads and says numbers as languages write and say them.
  *
  * @module
  */
@@ -71,7 +71,7 @@ export function replaceEach(text: string, replacements: Replacements = []): stri
   return replacements.reduce((now, [pattern, by]) => now.replace(pattern, by), text);
 }
 
-/** How a language says numbers, and how it changes n2words' output. */
+/** A language's words for numbers, and its corrections of n2words' output. */
 export interface NumberStyle {
   readonly decimalSign: DecimalSign;
   readonly minus: string;

@@ -11,7 +11,7 @@ import type { PoolingMode } from "./pooling.ts";
 
 type InputType = "query" | "document";
 
-/** How an embedding model turns texts into vectors. */
+/** The settings with which an embedding model turns texts into vectors. */
 export interface EmbeddingConfig {
   /** The pooling modes, whose results are concatenated. */
   readonly pooling: readonly PoolingMode[];

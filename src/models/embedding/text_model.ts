@@ -31,7 +31,7 @@ interface TextGraph {
 }
 
 /**
- * Where a text's row comes from: an output of an encoder, or the output of a decoder for the last token. Of a decoder's
+ * The source of a text's row: an output of an encoder, or the output of a decoder for the last token. Of a decoder's
  * output only the elements at `columns` are read; all if absent.
  */
 type RowSource = { readonly output: TextOutput } | { readonly columns?: readonly number[] };

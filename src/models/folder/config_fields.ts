@@ -13,7 +13,7 @@ import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_f
 interface FieldFault {
   /** Path from the value to the faulty part: `.size[1]`; empty if the value itself is at fault. */
   readonly path: string;
-  /** What is wanted there: `a string`. */
+  /** The values that are wanted there: `a string`. */
   readonly wanted: string;
   readonly seen: unknown;
 }

@@ -74,7 +74,7 @@ export async function openEmbeddingGraph(context: GraphContext): Promise<GraphSe
 export function requirePorts(session: GraphSession, wanted: {
   readonly inputs?: readonly string[];
   readonly outputs?: readonly string[];
-  /** How errors name the graph: `onnx/model.onnx`. */
+  /** Name of the graph in errors: `onnx/model.onnx`. */
   readonly of: string;
   /** The setting that chose the graph, if one did. */
   readonly setting?: Setting | undefined;

@@ -63,7 +63,7 @@ export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
 }
 
 interface Unserved {
-  /** What the model is, as messages put it: "a translation model". */
+  /** The kind of model, in the words of messages: "a translation model". */
   readonly is: string;
   readonly types: readonly string[];
 }

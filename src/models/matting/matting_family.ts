@@ -11,7 +11,7 @@ export interface MattingFamily {
   readonly processor: Json;
   /** Whether each mask is stretched to the range from 0 to 1, as by the model's authors. */
   readonly stretches: boolean;
-  /** Which of several outputs is the mask, if their names do not show it. */
+  /** The output that is the mask, if there are several and their names do not show it. */
   readonly mask: "first" | "last";
 }
 

@@ -41,7 +41,7 @@ export interface ToolFunction {
   readonly strict?: boolean | undefined;
 }
 
-/** Which functions the model may call, and whether it must. */
+/** The functions that the model may call, and whether it must. */
 export interface ToolOptions {
   readonly functions: readonly ToolFunction[];
   /** A name requires the answer to begin with a call of exactly this function. */

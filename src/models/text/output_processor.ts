@@ -30,7 +30,7 @@ interface OutputOptions {
   readonly numAudioTokens?: number | undefined;
   /** The prompt's text, if it is echoed. */
   readonly echo?: string | undefined;
-  /** How to parse the answer; if absent, all of it is text. */
+  /** The format by which the answer is parsed; if absent, all of it is text. */
   readonly format?: AnswerFormat | undefined;
   readonly emit: (event: ChatEvent) => void;
 }

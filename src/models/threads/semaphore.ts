@@ -14,7 +14,7 @@ interface Waiter<Pass> {
   readonly size: number;
   /** Ends the wait with the result `pass`. */
   readonly enter: (pass: Pass) => void;
-  /** How often smaller entries overtook this one, counted from the last time an overdue entry was admitted. */
+  /** Number of times that smaller entries overtook this one since an overdue entry was last admitted. */
   numPassedOver: number;
 }
 

@@ -20,7 +20,7 @@ import {
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { readTokenizer } from "../text/tokenizer_files.ts";
 
-/** How to speak a text. */
+/** Voice, speed and noise for speaking a text. */
 interface Utterance {
   /** One of the synthesizer's voices, or a cloned voice. */
   readonly voice: Voice;
@@ -55,7 +55,7 @@ export interface Synthesizer {
   readonly voices: readonly Voice[];
   /** Absent if the model cannot clone voices. */
   readonly cloner?: VoiceCloner | undefined;
-  /** What the model needs to clone voices; absent if it never can. */
+  /** Refusal that names the model's requirement for cloning voices; absent if it never can. */
   readonly clonerWanted?: Refusal | undefined;
   /** Maximum number of tokens of one utterance. */
   readonly maxTokens: number;

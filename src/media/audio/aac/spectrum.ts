@@ -37,7 +37,7 @@ interface Region {
   readonly scale: number;
 }
 
-/** How a codeword's value encodes coefficients: they are the `numValues` digits of a number in base `base`. */
+/** The encoding of coefficients in a codeword's value: they are the `numValues` digits of a number in base `base`. */
 interface Shape {
   readonly numValues: number;
   readonly base: number;

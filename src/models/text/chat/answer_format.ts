@@ -60,7 +60,7 @@ export function findReasoningState(
     : "is_closed";
 }
 
-/** How to parse an answer. */
+/** The properties of an answer that its parser needs. */
 export interface AnswerFormat {
   readonly reasoning?:
     | { readonly markers: ReasoningMarkers; readonly state: ReasoningState }

@@ -157,7 +157,7 @@ function join(
   );
 }
 
-/** How a conversation is rendered. */
+/** Options for rendering a conversation. */
 export interface RenderOptions extends PromptOptions {
   /** The functions offered to the model. */
   readonly functions?: readonly ToolFunction[] | undefined;
