@@ -19,8 +19,10 @@ if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.")
 const buffer = createBuffer(gpu, { size: BYTES, usage: GPUBufferUsage.COPY_SRC });
 
 print(`adapter: ${gpu.adapterInfo.description}, Deno ${Deno.version.deno}`);
-if (!canTakeRangeEarly()) print("This Deno is not verified: both rows take the awaited way.");
-print("| way | median ms per read |");
+if (!canTakeRangeEarly()) {
+  print("Hearth was not verified on this Deno: both rows measure the awaited read.");
+}
+print("| method | median ms per read |");
 print("|---|---|");
 for (const takesRangeEarly of [false, true]) {
   const readback = await Readback.create(gpu, { maxBytes: BYTES, takesRangeEarly });

@@ -68,7 +68,7 @@ if (import.meta.main) {
   lines.push(
     "",
     `${(count / RATE_HZ / 3600).toFixed(2)} hours in a file of 100 MiB took ` +
-      `${((peak - before) / MIB).toFixed(0)} MiB of memory beside the file.`,
+      `${((peak - before) / MIB).toFixed(0)} MiB of memory in addition to the file.`,
   );
   // deno-lint-ignore no-console -- its purpose
   console.log(lines.join("\n"));

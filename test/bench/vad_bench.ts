@@ -55,7 +55,7 @@ async function countWindows(model: AsrModel): Promise<number> {
 const speechFolder = findSpeechFolder();
 const vadFolder = findModelFolder("silero-vad");
 if (speechFolder === undefined || vadFolder === undefined) {
-  throw new Error("The recordings and silero-vad lie in ../shared, which is not there.");
+  throw new Error("../shared is missing: it contains the recordings and silero-vad.");
 }
 const samples = await makeRecording(speechFolder);
 const wav = makeWav(samples);

@@ -208,7 +208,11 @@ Deno.test("readJson() keeps the memory of all bodies together within the budget"
   await readJson(post("[]"), limits);
   held.resolve();
   assert.equal(await first, 1);
-  assert.equal(budget.numBytes, 0, "what is read gives its share back, and what failed as well");
+  assert.equal(
+    budget.numBytes,
+    0,
+    "bodies that were read or refused return their share of the budget",
+  );
 });
 
 Deno.test("BodyPace gives up a body that holds memory and arrives too slowly, earlier if memory is short", () => {
@@ -229,5 +233,5 @@ Deno.test("BodyPace gives up a body that holds memory and arrives too slowly, ea
   assert.equal(after(100, 4_000, short), false);
   const small = new BodyPace(0);
   small.add(2_000);
-  assert.equal(small.isTooSlow(100_000, short), false, "a small body harms nobody");
+  assert.equal(small.isTooSlow(100_000, short), false, "a small body is never given up");
 });

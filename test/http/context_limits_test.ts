@@ -57,5 +57,5 @@ Deno.test("/metrics counts prompt tokens found in the prefix cache, and evicted 
   const later = await figures();
   assert.ok(later.evicted > 0);
   assert.equal((await complete(server, first)).status, 200);
-  assert.equal((await figures()).hits, later.hits, "what was given up is not found");
+  assert.equal((await figures()).hits, later.hits, "evicted blocks are not found");
 });

@@ -57,7 +57,11 @@ Deno.test("readJson() decodes media in any chunks and any spelling", async () =>
     });
     const { take, urls } = await read(strings, () => random.between(1, 9));
     assert.deepEqual(take().map((bytes) => bytes && [...bytes]), files.map((file) => [...file]));
-    assert.deepEqual(take(), files.map(() => undefined), "each is handed over once");
+    assert.deepEqual(
+      take(),
+      files.map(() => undefined),
+      "the bytes of each image can be taken only once",
+    );
     for (const url of urls) assert.match(url, /^(base64:\/\/|data:image\/png;charset=x;base64,)/);
   }
 });

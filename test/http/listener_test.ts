@@ -174,7 +174,11 @@ Deno.test("a client that closes its sending half within its body is disconnected
       'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"model":',
   ));
   await connection.closeWrite();
-  assert.equal(await readAll(connection), "", "nothing is sent to find out whether it is there");
+  assert.equal(
+    await readAll(connection),
+    "",
+    "nothing is sent to probe whether the client is still there",
+  );
   await server.stop();
 });
 
@@ -344,7 +348,7 @@ Deno.test("Listener reads one chunk of the large bodies in each iteration of the
     inTurn = 0;
   }
   for (const connection of connections) connection.close();
-  assert.ok(most <= 2 * 64 * 1024, `${most} bytes in one turn`);
+  assert.ok(most <= 2 * 64 * 1024, `${most} bytes in one iteration`);
 });
 
 Deno.test("Listener disconnects a client that reads nothing of its answer, but not a slow one", async () => {
@@ -440,6 +444,6 @@ Deno.test("Listener does not change chunks of a large body while more of it arri
   const body = new Uint32Array(4 * 2 ** 20).map((_, i) => Math.imul(i, 0x9e3779b1));
   await (await fetch(listener.base, { method: "POST", body })).text();
   const chunks = await received.promise;
-  assert.ok(chunks.some(({ length }) => length >= 64 * 1024), "large reads are what it is about");
+  assert.ok(chunks.some(({ length }) => length >= 64 * 1024), "the test needs large reads");
   assert.equal(Buffer.compare(Buffer.concat(chunks), new Uint8Array(body.buffer)), 0);
 });

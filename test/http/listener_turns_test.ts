@@ -59,6 +59,6 @@ Deno.test("ReadBudget does not let a connection wait long before it is read", as
       await readBudget.take(BUDGET_BYTES);
     }
     await read;
-    assert.ok(numTurns <= 15, `heard after ${numTurns} turns`);
+    assert.ok(numTurns <= 15, `heard after ${numTurns} iterations`);
   }
 });

@@ -44,7 +44,7 @@ const CASES: readonly Case[] = [
   },
   {
     what:
-      "nginx 1.30 as it comes, HTTP/1.1 without any header, where this machine's proxies are named",
+      "nginx 1.30 by default, HTTP/1.1 without any header, where this machine's proxies are named",
     isLocal: false,
     headers: { host: "127.0.0.1:10100" },
     trustedProxies: ["127.0.0.1"],

@@ -72,7 +72,7 @@ Deno.test("a short text does not wait until a long one has been spoken", async (
   })();
   const short = await shared.post(PATH, speechBody({ input: "A short one." }));
   await short.bytes();
-  assert.ok(numPieces < 75, `${numPieces} of 150 pieces of the long one came first`);
+  assert.ok(numPieces < 75, `${numPieces} of the long text's 150 chunks came first`);
   await reading;
   assert.ok(numPieces > 140);
 });

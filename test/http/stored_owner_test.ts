@@ -35,6 +35,6 @@ Deno.test("a stored response, its input and its items are only found with the ke
   assert.equal(
     foreign.error.message.replace(id, ""),
     unknown.error.message.replace("resp_x", ""),
-    "nobody learns that another's exists",
+    "the answer does not reveal that another key's response exists",
   );
 });

@@ -31,7 +31,7 @@ async function assertHeads(app: TestApp, send: () => Promise<Response>): Promise
     assert.equal(response.status, 200);
     responses.push(response);
   }
-  assert.ok(await waiting() > 0, "a stream has its head while it waits");
+  assert.ok(await waiting() > 0, "a waiting stream has its headers");
   for (const response of responses.toReversed()) await response.body!.cancel();
 }
 

@@ -64,7 +64,7 @@ Deno.test("/completions begins nothing if one of several prompts is refused", as
         ...{ model: "hearth-demo-chat", prompt, stream, max_tokens: 1500, ignore_eos: true },
       });
       assert.equal(status, 400);
-      assert.equal(app.session.numInFlight, 0, "no generation goes on for nobody");
+      assert.equal(app.session.numInFlight, 0, "no prompt is generated for a refused request");
     }
   }
 });

@@ -152,7 +152,7 @@ Deno.test("acquireModel() gets the needed graphs of PP-OCR from a repository wit
     );
     const before = hub.requests.length;
     await acquireModel(MODEL, options);
-    assert.equal(hub.requests.length, before, "it is whole in the cache");
+    assert.equal(hub.requests.length, before, "the cache has the whole model");
   });
 });
 

@@ -146,7 +146,7 @@ async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: 
   const want = runReference({ ...shape, isQuantized: true }, own);
   const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
   const rounding = distance(want, exact);
-  assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits makes ${rounding}`);
+  assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits changes results by ${rounding}`);
   // Tolerates values very close to the middle between two 127ths, and half precision. Cards may also round the scale,
   // which is packed as f16, up or down.
   const isClose = shape.elem === "f32" && !isRotated && gpu.isFallbackAdapter;

@@ -105,7 +105,7 @@ async function askTurns(
   for (let turn = 1; turn < prompts.length; turn++) {
     const [before, now] = [prompts[turn - 1]!, prompts[turn]!];
     const numSame = now.findIndex((id, i) => id !== before[i]);
-    assert(now.length - numSame < 600, "a turn is short");
+    assert(now.length - numSame < 600, "a turn has fewer than 600 new tokens");
     const numComputed = await decoder.ask(engine, now);
     const most = now.length - numSame + decoder.limits.blockSize;
     assert(numComputed <= most, `turn ${turn}: ${numComputed} computed, ${most} new`);

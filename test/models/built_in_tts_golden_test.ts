@@ -125,7 +125,7 @@ async function assertSpeech(
       const again = await speak();
       assert.ok(
         samples.length === again.length && samples.every((sample, i) => sample === again[i]),
-        `${text}: another time it sounds otherwise`,
+        `${text}: a second run sounds different`,
       );
     }
   } finally {

@@ -131,7 +131,7 @@ async function assertScores(
       for (const [i, { tokens }] of prompts.slice(0, numCompared).entries()) {
         const { ids, scored, numCachedTokens } = together[i]!;
         assert.deepEqual(ids, plain[i]!.ids);
-        assert.equal(numCachedTokens, 0, "what is in the cache is computed all the same");
+        assert.equal(numCachedTokens, 0, "cached tokens are also computed");
         const wanted = await scoreOneByOne(loop, tokens);
         assert.deepEqual(scored.map(({ tokenId }) => tokenId), tokens.slice(1));
         scored.forEach((token, at) => {

@@ -54,11 +54,11 @@ async function assertGoodEnough(backend: Backend, numTexts: number): Promise<voi
   const auto = await measure(backend, "auto", numTexts);
   const q8 = await measure(backend, "q8", numTexts);
   const change = q8.perplexity / auto.perplexity - 1;
-  assert.notEqual(change, 0, "8 bits change nothing: they are not used");
+  assert.notEqual(change, 0, "8 bits change nothing, so they are not used");
   assert(Math.abs(change) < 0.005, `perplexity ${auto.perplexity} becomes ${q8.perplexity}`);
   const same = auto.likeliest.filter((id, i) => id === q8.likeliest[i]).length;
   const share = same / auto.likeliest.length;
-  assert(share > 0.99, `the likeliest token is the same at ${share} of all places`);
+  assert(share > 0.99, `the likeliest token is the same at ${share} of all positions`);
   // Completions diverge after the first different token.
   const pairs = auto.completions.map((ids, i) => {
     const end = ids.findIndex((id, at) => id !== q8.completions[i]![at]);

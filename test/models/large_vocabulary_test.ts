@@ -44,7 +44,7 @@ Deno.test("GrammarCompiler.prepare() lets other requests' steps continue, and re
     while (numTokens === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     const numBefore = numTokens;
     const [first, second] = [grammars.prepare(), grammars.prepare()];
-    assert.equal(first, second, "who comes meanwhile waits for the same");
+    assert.equal(first, second, "concurrent callers wait for the same vocabulary");
     // The number of steps between two slices depends on the machine.
     let numTurns = 0;
     while (!grammars.isPrepared) {

@@ -50,7 +50,7 @@ async function checkTogether(model: Model, numTokens: number): Promise<void> {
     const answer = await chat(model, [copy(message)], { ...endless, maxTokens: numTokens });
     alone.push(answer.texts[0]!);
   }
-  assert.ok(new Set(alone).size >= 7, "the images are hardly told apart");
+  assert.ok(new Set(alone).size >= 7, "too few of the images have different answers");
   const stepsAlone = await readFigure(model, "hearth_step_seconds");
   // The thread that prepares images returns them one by one.
   using _gathered = gatherRequests(messages.length);

@@ -58,7 +58,7 @@ for (const [name, { dtype, level }] of Object.entries(FOLDERS)) {
       assert.deepEqual(programs.slice(count), []);
       while (backend.compileNext());
       const all = programs.length;
-      assert.ok(all > count, "some are left for later");
+      assert.ok(all > count, "no program is left to be compiled later");
       await runRequests(new EngineLoop(decoder, { prefixCache: true }));
       assert.deepEqual(programs.slice(all), []);
       await decoder.dispose();

@@ -168,12 +168,12 @@ async function assertSame(backend: Backend, given: Case): Promise<void> {
   const stream = { ...makePrompt(1, 9), maxTokens: 60 };
   const long = makePrompt(2, given.promptTokens);
   const alone = [await generate(engine, stream), await generate(engine, long)];
-  assert.equal(decoder.numParts, 0, "a step is divided where nobody waits");
+  assert.equal(decoder.numParts, 0, "a step is suspended although no other request waits");
   using _pace = hurryPace();
   const beside = await runBeside(new EngineLoop(decoder, { prefixCache: false }), stream, long);
   assert.deepEqual(beside[0], alone[0]!.tokens, "the stream");
   assert.deepEqual(beside[1], alone[1]!.tokens, "the prompt");
-  assert.ok(decoder.numBeside >= 5, `${decoder.numBeside} steps beside a suspended one`);
+  assert.ok(decoder.numBeside >= 5, `${decoder.numBeside} steps during suspensions`);
   assert.equal(decoder.mostParts, 1);
   await engine.close();
   await decoder.dispose();

@@ -182,7 +182,10 @@ speechTest(
       assert.equal((await after).text, clip.text.trim());
       const together = await numSteps() - inTurn;
       // The clip alone needs about twenty.
-      assert.ok(together < inTurn - 10, `${together} steps together, ${inTurn} in turn`);
+      assert.ok(
+        together < inTurn - 10,
+        `${together} steps together, ${inTurn} one after the other`,
+      );
     });
   },
 );

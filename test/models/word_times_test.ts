@@ -34,7 +34,7 @@ function assertNear(
 function assertWords(segments: readonly TranscriptSegment[]): void {
   assertOrdered(segments);
   const { numSentences, starts, edges } = measureWords(segments);
-  assert.ok(numSentences >= 9, `${numSentences} sentences of ten were heard right`);
+  assert.ok(numSentences >= 9, `${numSentences} of ten sentences were transcribed correctly`);
   assertNear(starts, STARTS_SECONDS);
   assertNear(edges, EDGES_SECONDS);
 }

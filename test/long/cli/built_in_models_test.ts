@@ -136,7 +136,7 @@ async function getReading(model: string, file: string): Promise<string> {
 for (const model of await listBuiltIn()) {
   Deno.test(`-m ${model} answers`, async () => {
     const use = USES[model];
-    assert.ok(use, "what to ask it is not told here");
+    assert.ok(use, "this test has no request for it");
     await using hearth = new HearthProcess([
       "-m",
       model,

@@ -75,7 +75,7 @@ gpuTest(
       const tokens = await opened.run(firstTokens(2, opened.limits));
       most = Math.max(most, Deno.memoryUsage().rss);
       assert.equal(tokens.length, 2);
-      assert.ok(fractions.length > 100, "progress is told by pieces");
+      assert.ok(fractions.length > 100, "progress is reported in parts");
       assert.ok(Math.max(...files.buffers.values()) <= 64 * MIB);
       const growth = most - before;
       assert.ok(

@@ -72,7 +72,7 @@ for (const name of ["doc9", "doc13"]) {
       unlessThere(
         isThere,
         `cases/images/${name}.png`,
-        "pages that the classifier takes for turned",
+        "pages that the classifier considers rotated",
       ),
     ignore: !isThere,
     fn: async () => {

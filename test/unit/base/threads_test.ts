@@ -42,7 +42,7 @@ Deno.test("startThread() in a worker has the main thread start it", options, asy
 });
 
 Deno.test(
-  "serveThreads() hands data and ports over, and tells why a thread ended",
+  "serveThreads() passes on data and ports, and reports why a thread ended",
   options,
   async () => {
     using asked = askFor(GREETING);

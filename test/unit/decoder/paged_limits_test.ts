@@ -121,7 +121,7 @@ Deno.test("choosePagedLimits() never exceeds the memory for keys and values", ()
       ? maxBlocks! * 16 * 4 * KIB + window.maxBlocks! * 16 * 22 * KIB
       : maxBlocks! * 16 * 26 * KIB;
     assert.ok(taken <= kvCacheMb * 2 ** 20, `${taken} bytes of ${kvCacheMb} MiB`);
-    assert.ok(contextLength >= Math.min(32_768, even * 16), "a context is no shorter");
+    assert.ok(contextLength >= Math.min(32_768, even * 16), "the context is not shortened");
     assert.ok(numBlocks <= maxBlocks!);
     if (window) assert.ok(window.maxBlocks! >= Math.max(65, Math.min(even / 2 - 1, 32 * 65)));
     else assert.ok(even < 65, `${even} blocks are more than a window`);

@@ -60,7 +60,7 @@ Deno.test("BlockManager.admit() changes nothing if there are too few blocks", ()
   assert.deepEqual(makeTable(tooLong), []);
   assert.deepEqual(blocks.stats(), before);
   const fits = makeSequence(countFrom(0, 16));
-  assert.equal(blocks.admit(fits, 1), false, "a block to spare was asked for");
+  assert.equal(blocks.admit(fits, 1), false, "a spare block was required");
   assert(blocks.admit(fits, 0));
 });
 

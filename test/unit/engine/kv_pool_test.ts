@@ -153,7 +153,11 @@ Deno.test("PoolSize.sizesFor() doubles, then requests less", () => {
   assert.deepEqual(pool.sizesFor(lacking(0), 0), []);
   assert.deepEqual(pool.sizesFor(lacking(1), 0), [200, 125, 105, 101]);
   assert.deepEqual(pool.sizesFor(lacking(150), 0), [250, 125, 105]);
-  assert.deepEqual(pool.sizesFor(lacking(5000), 0), [1000, 125, 105], "no more than there may be");
+  assert.deepEqual(
+    pool.sizesFor(lacking(5000), 0),
+    [1000, 125, 105],
+    "no more blocks than the maximum",
+  );
   pool.set(1000, 0);
   assert.deepEqual(pool.sizesFor(lacking(1), 0), []);
 });

@@ -160,7 +160,11 @@ Deno.test("Scheduler.schedule() preempts the newest sequence when blocks run out
   // Its two full blocks are still cached, and it runs before later sequences.
   assert.deepEqual(server.step(), [[b.id, 1], [late.id, 1]]);
   assert.equal(b.length, 10);
-  assert.equal(b.numCachedTokens, 0, "what it was spared by its own blocks is no cached prompt");
+  assert.equal(
+    b.numCachedTokens,
+    0,
+    "blocks that the sequence itself had computed do not count as cached",
+  );
 });
 
 Deno.test("Scheduler.schedule() admits a sequence only if running ones keep a block to grow", () => {
@@ -271,7 +275,11 @@ Deno.test("Scheduler.commit() ignores only sequences that were cancelled during 
   server.step(() => server.scheduler.end(a.id));
   assert.deepEqual([a.length, b.length], [5, 6]);
   const { numUsedBlocks, numCachedBlocks } = server.scheduler.stats();
-  assert.deepEqual([numUsedBlocks, numCachedBlocks], [2, 0], "nothing half-written is kept");
+  assert.deepEqual(
+    [numUsedBlocks, numCachedBlocks],
+    [2, 0],
+    "no incompletely written block is kept",
+  );
 });
 
 Deno.test("Scheduler.commit() assigns each token to its sequence", () => {

@@ -111,7 +111,10 @@ for (const { folder, file, tolerance } of CASES) {
       await using cut = await CutRunner.openFile(path);
       const short = readConversations(folder).filter(({ reply }) => reply.length <= 80).slice(0, 3);
       for (const { prompt, reply, margin } of short) {
-        assert.ok(margin > 2 * tolerance, `the golden's margin ${margin} proves nothing`);
+        assert.ok(
+          margin > 2 * tolerance,
+          `the golden's margin ${margin} is too small to prove anything`,
+        );
         assert.deepEqual(await cut.generate(prompt, reply.length), reply);
       }
     },

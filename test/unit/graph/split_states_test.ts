@@ -43,7 +43,10 @@ Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", 
   const operators = cut.segments.flatMap(({ model }) =>
     model.graph.nodes.map(({ opType }) => opType)
   );
-  assert.ok(!operators.includes("LpNormalization"), "kernels know norms by the mean square");
+  assert.ok(
+    !operators.includes("LpNormalization"),
+    "LpNormalization is replaced by a norm by mean square, which kernels have",
+  );
 });
 
 Deno.test("splitGraph() expands the operators around linear attentions in exports for CUDA", async () => {

@@ -180,6 +180,6 @@ Deno.test("decodeAudio() returns a long file in small chunks, and lets other wor
   }
   clearInterval(timer);
   assert.equal(total, minutes * 60 * RATE_HZ);
-  assert.ok(longest <= 65_536, `a piece of ${longest} samples`);
-  assert.ok(turns > 10, `${turns} turns for others`);
+  assert.ok(longest <= 65_536, `a chunk of ${longest} samples`);
+  assert.ok(turns > 10, `${turns} iterations for other work`);
 });

@@ -260,7 +260,7 @@ Deno.test("toAnswerGrammar() with auto does not restrict arguments of functions 
     assert.equal(call("get_weather", json), false, json);
   }
   assert.equal(call("get_weather", '{"city": "Paris"}'), true);
-  assert.equal(call("look_up", "[]"), false, "what is no object could not be passed on");
+  assert.equal(call("look_up", "[]"), false, "arguments that are no object could not be passed on");
   for (const format of CALL_FORMATS) {
     const loose = FUNCTIONS.map((each) => ({ ...each, strict: each.name === "ping" }));
     const text = ANSWERS[format.name]!;

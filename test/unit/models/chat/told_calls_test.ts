@@ -53,7 +53,11 @@ Deno.test("a template that requires its own call ids gets them, equal for call a
   const ids = [...rendered.matchAll(/ ([a-zA-Z0-9]{9})[\]\[]/g)].map(([, id]) => id);
   assert.equal(ids.length, 2, rendered);
   assert.equal(ids[0], ids[1]);
-  assert.equal(render(MISTRAL), rendered, "the same each time, as the prefix cache wants it");
+  assert.equal(
+    render(MISTRAL),
+    rendered,
+    "the ids are the same each time, so that the prefix cache finds the prompt",
+  );
   const own = HISTORY.map((message) => ({
     ...message,
     ...(message.toolCallId && { toolCallId: "aB3456789" }),
