@@ -63,7 +63,6 @@ export const REASONING_FIELDS = ["reasoning_content", "reasoning"] as const;
 
 export type ReasoningField = typeof REASONING_FIELDS[number];
 
-/** An accepted API key. */
 export interface ApiKey {
   /** Its name in the log. */
   readonly label: string;

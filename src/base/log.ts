@@ -58,7 +58,6 @@ export class LogQueue {
     this.#options = options;
   }
 
-  /** Lines dropped so far. */
   get numDropped(): number {
     return this.#numDropped;
   }

@@ -23,7 +23,6 @@ interface ThreadOptions {
   readonly onEnd: (failure?: string) => void;
 }
 
-/** A thread that was started. */
 export interface Thread {
   terminate(): void;
 }

@@ -11,7 +11,6 @@ export interface Call<F extends FlagTable> {
   readonly operands: readonly string[];
 }
 
-/** One command. */
 export interface Command<F extends FlagTable = FlagTable> {
   readonly name: string;
   /** A second name, which other programs use for such a command: `ls` for `list`. */

@@ -86,7 +86,6 @@ function printReport(
   printLine(`\n${isHealthy ? "Healthy." : "Not healthy: see FAILED above."}`);
 }
 
-/** The report on an adapter. */
 interface AdapterReport {
   readonly name: string;
   readonly isSoftware: boolean;
@@ -158,7 +157,6 @@ function chooseDevice(adapters: readonly AdapterReport[]): Check {
   return { name, status: "ok", text: `the CPU: WebGPU finds no adapter${driver}` };
 }
 
-/** The result of one check. */
 export interface Check {
   readonly name: string;
   /** `failed` means that models cannot be served. */

@@ -26,7 +26,6 @@ import {
   WEIGHTS_FLAGS,
 } from "./shared_flags.ts";
 
-/** Flags of `serve`. */
 export const SERVE_FLAGS = {
   model: text({
     short: "m",
@@ -259,7 +258,6 @@ const {
 /** Flags that a router passes to its models' processes, or that its configuration sets for them. */
 export const ROUTED_FLAGS = { drainSeconds, bodyMemoryMb, logLevel, logFormat, ...MODEL_FLAGS };
 
-/** Flags of `router`. */
 export const ROUTER_FLAGS = {
   model: texts({
     short: "m",
@@ -307,10 +305,8 @@ export const ROUTER_FLAGS = {
   ...ROUTED_FLAGS,
 } satisfies FlagTable;
 
-/** Flags of `pull`. */
 export const PULL_FLAGS = WEIGHTS_FLAGS;
 
-/** Flags of `run`. */
 export const RUN_FLAGS = {
   input: texts({
     short: "i",
@@ -371,7 +367,6 @@ export const REPORT_FLAGS = {
   json: toggle({ help: "Print JSON." }),
 } satisfies FlagTable;
 
-/** Flags of `rm`. */
 export const RM_FLAGS = {
   yes: toggle({ short: "y", help: "Do not ask for confirmation." }),
 } satisfies FlagTable;

@@ -26,7 +26,6 @@ import {
 } from "./cut_report.ts";
 import { printLine } from "./print.ts";
 
-/** A graph that was inspected. */
 interface Inspected {
   readonly path: string;
   /** Tokens that the model was trained for, if its folder says so. */

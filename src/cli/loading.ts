@@ -34,7 +34,6 @@ export class ProgressLine {
     this.#title = title;
   }
 
-  /** Replaces the line. */
   show(progress: LoadProgress): void {
     if (this.#isOver || !Deno.stderr.isTerminal()) return;
     const columns = Deno.consoleSize().columns || DEFAULT_COLUMNS;

@@ -100,7 +100,6 @@ export class ServerProcess {
       : flags.bodyMemoryMb * 2 ** 20;
   }
 
-  /** Asks the server to stop. */
   readonly requestStop = (): void => this.#stopRequest.resolve();
 
   /** @param onHangup called at SIGHUP in a process without a terminal. */

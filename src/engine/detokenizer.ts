@@ -45,7 +45,6 @@ export class Detokenizer {
     return this.#length;
   }
 
-  /** Whether bytes are held back. */
   get holdsBack(): boolean {
     return this.#heldBack.length > 0;
   }
@@ -112,7 +111,6 @@ class TrieNode {
 /** Tries by their list of stop strings, so that all choices of a request share one trie. */
 const tries = new WeakMap<readonly string[], TrieNode>();
 
-/** The result of {@linkcode StopMatcher.push}. */
 interface StopResult {
   /** Text before any stop string. */
   readonly text: string;

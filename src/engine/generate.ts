@@ -44,7 +44,6 @@ export async function generate<Token extends SampledToken>(
   }
 }
 
-/** The result of a request. */
 interface Generated {
   /** Tokens, without the one that ended the sequence. */
   readonly tokens: number[];

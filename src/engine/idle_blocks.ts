@@ -84,7 +84,6 @@ export class FreeList {
     this.#length++;
   }
 
-  /** Iterates from first to last. */
   *[Symbol.iterator](): Generator<number> {
     for (let at = this.#next[SENTINEL]!; at !== SENTINEL; at = this.#next[at]!) yield at - 1;
   }
@@ -146,7 +145,6 @@ export class BlockTails {
     this.#predecessors.set(blockId, predecessor);
   }
 
-  /** Removes a tail. */
   remove(blockId: number): void {
     this.#tails.delete(this.#predecessors.get(blockId)!);
     this.#predecessors.delete(blockId);

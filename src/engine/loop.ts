@@ -111,7 +111,6 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.metrics = new EngineMetrics(() => this.#scheduler.stats(), mostBlocks(decoder.limits));
   }
 
-  /** The decoder's limits. */
   get limits(): DecoderLimits {
     return this.#decoder.limits;
   }

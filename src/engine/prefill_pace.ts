@@ -19,7 +19,6 @@ const LEAST_CHUNK = 16;
 /** Prompt tokens in the first steps, while it is not known how long the device takes. */
 const FIRST_CHUNK = 64;
 
-/** Paces prefill steps. */
 export class PrefillPace {
   readonly #isQueued: boolean;
   /** Average duration of a decode step that follows another decode step. */

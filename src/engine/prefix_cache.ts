@@ -122,7 +122,6 @@ export class BlockIndex {
     return blockId;
   }
 
-  /** Removes an indexed block. */
   remove(blockId: number): void {
     const bucket = this.#hashToBucket(this.#hashes[blockId]!);
     const next = this.#nextInBucket[blockId]!;

@@ -32,7 +32,6 @@ export interface RefusedSequence {
   readonly error: HearthError;
 }
 
-/** Options of a {@linkcode Scheduler}. */
 export interface SchedulerOptions {
   /** Whether requests share the blocks of equal prefixes. Samples of one request always do. */
   readonly prefixCache: boolean;

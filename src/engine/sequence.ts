@@ -53,7 +53,6 @@ export interface WindowTable {
   first: number;
 }
 
-/** Options of a {@linkcode Sequence}. */
 export interface SequenceOptions extends SamplingOptions {
   readonly id: number;
   /** Id of the request, shared by its samples. */

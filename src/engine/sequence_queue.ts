@@ -150,7 +150,6 @@ interface StepSource {
   readonly slots: StateSlots | undefined;
 }
 
-/** Options of {@linkcode chooseStep}. */
 interface StepWanted {
   /**
    * Whether the step is a prefill step, which leaves next tokens to decode steps that run while it is suspended. Next

@@ -121,7 +121,6 @@ async function readTextIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** A model in the cache. */
 export interface CachedModel {
   readonly id: HubId;
   /** Bytes of all its revisions, and of partial downloads. */

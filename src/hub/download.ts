@@ -19,7 +19,6 @@ const REPORT_EVERY_MS = 100;
 /** Disk space left free for other programs. */
 const SPARE_BYTES = 64 * 2 ** 20;
 
-/** The progress of a download. */
 export interface DownloadProgress extends TransferPace {
   /** The file in progress that has the most bytes left. */
   readonly file: string;
@@ -28,7 +27,6 @@ export interface DownloadProgress extends TransferPace {
   readonly totalBytes: number;
 }
 
-/** Options of a download. */
 export interface DownloadOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;

@@ -38,7 +38,6 @@ export class HubError extends StartupError {
 /** Thrown for a hub model without any ONNX graph: asking again does not help. */
 export class NoGraphsError extends StartupError {}
 
-/** A request to the hub. */
 interface HubRequest {
   readonly url: string;
   /** The subject of the request in words, for messages. */
@@ -199,7 +198,6 @@ const MAX_FAILURES = 5;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
-/** Options of retrying. */
 export interface RetryOptions {
   readonly signal?: AbortSignal | undefined;
   /** Consecutive failures after which to give up; 5 if absent. */

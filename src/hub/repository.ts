@@ -18,7 +18,6 @@ import {
 } from "./hub_request.ts";
 import { type HubId, type HubSettings, parseHubId, showHubId } from "./cache.ts";
 
-/** A file of a repository. */
 export interface HubFile {
   /** Path within the repository, with forward slashes. */
   readonly path: string;

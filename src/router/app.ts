@@ -25,7 +25,6 @@ import { ownRoutes } from "./own_routes.ts";
 import { type NamedBody, readModelName } from "./read_model_name.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 
-/** Dependencies of the router. */
 interface RouterDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly bodyLimits: BodyLimits;

@@ -13,7 +13,6 @@ const MAX_IDLE = 64;
 
 const encoder = new TextEncoder();
 
-/** A request to be sent. */
 interface ModelRequest {
   readonly method: string;
   /** Path with its query. */
@@ -26,7 +25,6 @@ interface ModelRequest {
   readonly signal: AbortSignal;
 }
 
-/** The response to a request. */
 export interface ModelAnswer extends AnswerHead {
   readonly hasBody: boolean;
   /** Reads the next bytes; `undefined` at the end. @throws {Error} when the process ends first. */

@@ -8,7 +8,6 @@ import { HearthError } from "../base/errors.ts";
 import { chooseLeaving, chooseStarts, type RoomLimits, type RoutedModel } from "./routed_model.ts";
 import type { ModelAddress, ModelProcess } from "./model_process.ts";
 
-/** Options of a pool. */
 interface PoolOptions extends RoomLimits {
   readonly models: readonly RoutedModel[];
   /** Time without a request after which a model is ended; never if absent. */
@@ -24,7 +23,6 @@ export interface Lease extends Disposable {
 
 type ModelStatus = "unloaded" | "loading" | "loaded" | "unloading";
 
-/** The state of a model. */
 export interface ModelState {
   readonly model: RoutedModel;
   readonly status: ModelStatus;

@@ -11,7 +11,6 @@ import { ModelClient } from "./model_client.ts";
 /** Address of a loaded model. */
 export interface ModelAddress {
   readonly url: string;
-  /** Host and port. */
   readonly host: string;
   /** API key of the process. */
   readonly key: string;
@@ -43,7 +42,6 @@ interface ProcessOptions {
   readonly maxStopMs: number;
 }
 
-/** Starts a model's process. */
 export function startModelProcess(
   model: RoutedModel,
   { program, environment, maxStopMs }: ProcessOptions,

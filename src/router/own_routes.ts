@@ -37,7 +37,6 @@ const RoutedModelList = z.object({
   data: z.array(RoutedModelObject),
 }).meta({ id: "RoutedModelList" });
 
-/** Dependencies of the endpoints. */
 interface OwnDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly metrics: RouterMetrics;

@@ -11,7 +11,6 @@ import type { ModelPool, ModelState } from "./model_pool.ts";
 
 const SCRAPE_MS = 2_000;
 
-/** The router's metrics. */
 export class RouterMetrics {
   readonly #pool: ModelPool;
   readonly #metrics = new MetricSet();

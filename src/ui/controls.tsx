@@ -64,7 +64,6 @@ export function TextField(
   );
 }
 
-/** A labelled checkbox. */
 export function Check({ label, isOn, onChange }: {
   label: string;
   isOn: boolean;

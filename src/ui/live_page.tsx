@@ -169,14 +169,12 @@ export function parseMetrics(text: string): Scrape {
   return scrape;
 }
 
-/** One line of a plot. */
 interface Line {
   readonly label: string;
   /** The current value; `null` if it is unknown. */
   readonly read: (now: Moment, window: Moment) => number | null;
 }
 
-/** A plot. */
 interface Plot {
   readonly title: string;
   readonly unit: string;

@@ -23,7 +23,6 @@ interface Options {
   readonly refine: boolean;
 }
 
-/** The outcome for one image. */
 interface Result {
   readonly before: File;
   /** The result; absent if it failed. */

@@ -76,7 +76,6 @@ const head = {
   model: z.string(),
 };
 
-/** A whole chat completion. */
 export const ChatCompletion = z.object({
   ...head,
   object: z.literal("chat.completion"),
@@ -121,7 +120,6 @@ export interface CompletionHead {
   readonly model: string;
 }
 
-/** Token counts. */
 interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;

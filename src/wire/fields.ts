@@ -60,7 +60,6 @@ export function flag(): z.ZodPreprocess<z.ZodBoolean> {
   );
 }
 
-/** Any string. */
 export function anyText(): z.ZodString {
   return z.string({ error: "a string" });
 }
@@ -131,7 +130,6 @@ export function cutAtFirstBad<T extends z.ZodType>(
   }, schema);
 }
 
-/** The name of a function. */
 export function functionName(): z.ZodString {
   const error = "a name of 1 to 128 letters, digits, _ - . : /";
   return z.string({ error }).regex(/^[\w.:/-]{1,128}$/, { error });

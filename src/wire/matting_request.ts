@@ -60,7 +60,6 @@ export const MattingForm = z.object({
   ...Fields.shape,
 }).meta({ id: "MattingForm" });
 
-/** The options of a request. */
 interface MattingOptions {
   readonly background?: ColorLevels | undefined;
   readonly maskOnly?: boolean | undefined;

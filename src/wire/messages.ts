@@ -278,7 +278,6 @@ const OutputBlock = z.discriminatedUnion("type", [
 
 const StopReason = z.enum(["end_turn", "max_tokens", "stop_sequence", "tool_use"]);
 
-/** A whole message. */
 export const MessageObject = z.object({
   id: z.string(),
   type: z.literal("message"),

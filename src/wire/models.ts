@@ -89,7 +89,6 @@ export function requireModelName(model: Model, name: string): void {
   );
 }
 
-/** One model. */
 export const ModelObject = z.object({
   object: z.literal("model"),
   id: z.string(),

@@ -18,7 +18,6 @@ const SCORE_FIELDS = {
   activation: flag().nullish().describe("vLLM's former name for use_activation"),
 };
 
-/** Whether a request wants logits. */
 export function wantsLogits(request: {
   readonly raw_scores?: boolean | null | undefined;
   readonly use_activation?: boolean | null | undefined;
@@ -148,7 +147,6 @@ export const ScoreRequest = z.object({
   )
   .meta({ id: "ScoreRequest" });
 
-/** The answer. */
 export const ScoreList = z.object({
   id: z.string(),
   object: z.literal("list"),

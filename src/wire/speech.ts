@@ -66,7 +66,6 @@ export const SpeechRequest = z.object({
 
 export type SpeechRequest = z.output<typeof SpeechRequest>;
 
-/** The parsed request. */
 export interface ParsedSpeechRequest {
   readonly model: string;
   readonly input: string | undefined;
@@ -168,7 +167,6 @@ export const VoiceList = z.object({
 
 export type VoiceList = z.output<typeof VoiceList>;
 
-/** Builds the list of voices. */
 export function voiceList(
   voices: readonly { readonly id: string; readonly language: string }[],
 ): VoiceList {

@@ -138,7 +138,6 @@ export const TranslationRequest = TranscriptionRequest.omit({
   to_language: z.enum(["en"], { error: '"en", the only target language' }).optional(),
 }).meta({ id: "TranslationRequest" });
 
-/** The parsed request. */
 export interface TranscriptionOptions {
   readonly language: string | undefined;
   readonly format: typeof FORMATS[number];

@@ -85,7 +85,6 @@ export interface TranscriptSegment {
   readonly words?: readonly TranscriptWord[] | undefined;
 }
 
-/** A word of a transcript. */
 export interface TranscriptWord {
   /** Text with its punctuation, without spaces around it. */
   readonly text: string;

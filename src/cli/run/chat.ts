@@ -29,7 +29,6 @@ export function requireChatKind(kind: ModelKind): void {
   );
 }
 
-/** Options of a conversation. */
 interface ChatOptions {
   readonly session: RunSession;
   readonly temperature: number | undefined;

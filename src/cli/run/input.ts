@@ -10,7 +10,6 @@ import { isPdf } from "../../media/file_bytes.ts";
 import type { AudioPart, DocumentPart, ImagePart } from "../../models/task.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 
-/** One input. */
 export interface RunInput {
   /** The input as the user wrote it. */
   readonly name: string;

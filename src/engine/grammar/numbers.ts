@@ -236,7 +236,6 @@ class NumberBuilder {
   }
 }
 
-/** Greatest common divisor. */
 function greatestDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestDivisor(b, a % b);
 }

@@ -7,7 +7,6 @@
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar.ts";
 
-/** A part of a rule. */
 export type Phrase =
   /** Text that the expression matches. */
   | { readonly kind: "terminal"; readonly expression: number }

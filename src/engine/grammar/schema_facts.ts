@@ -31,7 +31,6 @@ export interface Demands {
   readonly choices: readonly Choice[];
 }
 
-/** All types. */
 export const ALL_TYPES: readonly JsonType[] = [
   "null",
   "boolean",

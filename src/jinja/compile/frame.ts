@@ -110,13 +110,11 @@ export class Output {
   }
 }
 
-/** Evaluates an expression. */
 export type Evaluate = (frame: Frame) => Value;
 
 /** How a statement ends: it goes on, or it leaves the loop or its current iteration. */
 export type Signal = undefined | "break" | "continue";
 
-/** Runs a statement. */
 export type Execute = (frame: Frame) => Signal;
 
 /** Compiles reading a variable; it gives `undefined` if the variable has no value. */
@@ -128,7 +126,6 @@ export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value
   };
 }
 
-/** Compiles writing a variable. */
 export function compileWrite(
   { owner, slot }: Reference,
 ): (frame: Frame, value: Value | undefined) => void {

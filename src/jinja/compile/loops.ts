@@ -39,7 +39,6 @@ import {
 } from "./frame.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
-/** Runs the loop over values. */
 type Run = (frame: Frame, values: Value, recursion?: Recursion) => Signal;
 
 /** How a recursive loop calls itself. */

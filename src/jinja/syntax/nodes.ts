@@ -256,7 +256,6 @@ function listStatementExpressions(node: Statement): readonly (Expression | undef
   }
 }
 
-/** The bodies of a statement. */
 function listBodies(node: Statement): readonly Statement[] {
   switch (node.kind) {
     case "for":

@@ -112,7 +112,6 @@ export function findOnlyMedia(
   );
 }
 
-/** The medium of a part. */
 export function toMedium({ type }: MediaPart): Medium | "file" {
   if (type === "file") return "file";
   return type === "image" || type === "image_url" ? "image" : "audio";

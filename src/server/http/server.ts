@@ -18,7 +18,6 @@ import type { AppDeps } from "./route.ts";
 
 const LAST_WRITES_MS = 1000;
 
-/** A server that is listening. */
 export interface RunningServer {
   /** Address it listens on, with the real port if 0 was requested. */
   readonly address: { readonly hostname: string; readonly port: number };

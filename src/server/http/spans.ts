@@ -187,7 +187,6 @@ function inSeconds(ms: number): number {
   return Number((ms / 1000).toFixed(3));
 }
 
-/** A finished request. */
 interface EndedRequest {
   readonly request: Request;
   readonly route: string;

@@ -16,10 +16,8 @@ import {
 } from "./supervisor.ts";
 import { lastEvent, recordWork, TaskStream } from "./task_stream.ts";
 
-/** Options of a session. */
 interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
 
-/** Options of a request. */
 interface RequestOptions {
   readonly signal?: AbortSignal;
 }

@@ -4,7 +4,6 @@
  * @module
  */
 
-/** Starts a worker thread. */
 export function spawnModelWorker(): Worker {
   return new Worker(new URL("../../worker/worker.ts", import.meta.url), { type: "module" });
 }

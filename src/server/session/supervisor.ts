@@ -218,7 +218,6 @@ export class WorkerSupervisor {
   }
 }
 
-/** The state of a session. */
 export type SessionState =
   | { readonly phase: "loading"; readonly progress?: LoadProgress | undefined }
   | { readonly phase: "ready"; readonly info: ModelInfo }

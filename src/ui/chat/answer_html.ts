@@ -164,7 +164,6 @@ const UNCLOSED = new Set("br wbr hr p li dt dd tr th td thead tbody tfoot".split
 
 const TAG = /<(\/?)([a-z][a-z0-9]*)((?:\s[^<>]*?)?)\s*\/?>/gi;
 
-/** Escapes text for HTML. */
 export function escapeHtml(text: string): string {
   const names: Record<string, string> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot" };
   return text.replaceAll(/[&<>"]/g, (character) => `&${names[character]};`);

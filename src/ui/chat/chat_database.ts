@@ -101,7 +101,6 @@ export function loadTurns(conversationId: string): Promise<Turn[]> {
   );
 }
 
-/** All turns of all conversations. */
 export function loadAllTurns(): Promise<Turn[]> {
   return transact<Turn[]>(["turns"], "readonly", (store) => store("turns").getAll());
 }
@@ -199,7 +198,6 @@ export async function purgeDeleted(): Promise<void> {
   });
 }
 
-/** The drafts of all conversations. */
 export function loadDrafts(): Promise<Draft[]> {
   return transact<Draft[]>(["drafts"], "readonly", (store) => store("drafts").getAll());
 }

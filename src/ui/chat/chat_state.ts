@@ -21,7 +21,6 @@ export interface ChatState {
   /** Stored conversations including deleted ones, the newest first. */
   readonly conversations: readonly Conversation[];
   readonly drafts: ReadonlyMap<string, Draft>;
-  /** The open conversation. */
   readonly open: Conversation;
   /** All turns of the open conversation. */
   readonly turns: readonly Turn[];

@@ -188,7 +188,6 @@ export interface Conversation {
   readonly deletedMs?: number;
 }
 
-/** Makes an empty conversation. */
 export function newConversation(id = newId()): Conversation {
   return { id, title: "New conversation", updatedMs: Date.now(), headId: null };
 }

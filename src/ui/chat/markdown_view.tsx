@@ -154,7 +154,6 @@ function readBlocks(text: string): Token[] | undefined {
   }
 }
 
-/** Renders text without formatting. */
 function renderPlain(text: string): HTMLElement {
   const block = document.createElement("p");
   block.className = "plain";

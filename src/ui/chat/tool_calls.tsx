@@ -129,7 +129,6 @@ export function createTools(): Tools {
   return { servers, runs: new ToolRuns(servers) };
 }
 
-/** The state of a call. */
 interface ToolRun {
   readonly isRunning: boolean;
   readonly text: string;

@@ -18,7 +18,6 @@ export interface RemoteTool {
   readonly parameters: unknown;
 }
 
-/** A connection to a server. */
 export interface Connection {
   /** The server's name for itself. */
   readonly name: string;

@@ -69,7 +69,6 @@ function tooMany(maxBytes: number): HearthError {
   );
 }
 
-/** Limits of a request body. */
 export interface BodyLimits {
   readonly maxBytes: number;
   /** Largest total of the body's strings that are not media, in decoded UTF-8 bytes. */
@@ -304,7 +303,6 @@ export class BodyPace {
     this.#windowStartMs = nowMs;
   }
 
-  /** Records received bytes. */
   add(numBytes: number): void {
     this.#numBytes += numBytes;
     this.#bytesInWindow += numBytes;

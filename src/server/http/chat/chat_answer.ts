@@ -35,7 +35,6 @@ import type { ReasoningField } from "../../../base/config.ts";
 
 const DONE = formatEvent("[DONE]");
 
-/** Options of the answer. */
 interface AnswerOptions {
   readonly head: CompletionHead;
   readonly thoughtPosition: ThoughtPosition;

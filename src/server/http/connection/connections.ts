@@ -101,7 +101,6 @@ export class Connections {
     while (this.#open.size > 0) await this.#nextClose.promise;
   }
 
-  /** Closes all connections at once. */
   destroyAll(): void {
     for (const socket of this.#open) socket.destroy();
   }

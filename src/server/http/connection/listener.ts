@@ -40,7 +40,6 @@ const BACKLOG = 256;
 /** Wait after a failed accept, in case a descriptor is free by then. */
 const RETRY_MS = 50;
 
-/** Options of a listener. */
 export interface ListenerOptions {
   readonly host: string;
   readonly port: number;
@@ -102,7 +101,6 @@ export class Listener {
     clearInterval(this.#headChecks);
   }
 
-  /** Closes all connections at once. */
   closeAllConnections(): void {
     this.#connections.destroyAll();
   }

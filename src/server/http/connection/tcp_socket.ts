@@ -82,7 +82,6 @@ export const readBudget = new ReadBudget();
 
 type Done = (error?: Error | null) => void;
 
-/** Options of a socket. */
 export interface TcpSocketOptions {
   /** The first read; `null` if the client has closed its end. */
   readonly first: Promise<Uint8Array | null>;

@@ -274,7 +274,6 @@ export class LiveSession {
     await this.#transcripts.add({ itemId, samples, sampleRateHz, language, agreed });
   }
 
-  /** Drops the buffered audio. */
   async #clear(): Promise<void> {
     await this.#partials.end();
     this.#sound = new HeardSound(this.#settings.format, { startMs: this.#sound.endMs });

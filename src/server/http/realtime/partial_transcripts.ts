@@ -34,7 +34,6 @@ interface PartialTranscriptsOptions {
   readonly send: (event: ServerEvent) => Promise<void>;
 }
 
-/** A turn that has begun. */
 interface OpenTurn {
   readonly itemId: string;
   /** The audio, which must still hold the turn from its beginning. */
@@ -59,7 +58,6 @@ interface Progress {
 export class PartialTranscripts {
   readonly #options: PartialTranscriptsOptions;
   #progress: Progress | undefined;
-  /** Aborts the transcript in progress. */
   #abort: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
 
@@ -180,7 +178,6 @@ export class HeardSound {
     return this.#offsetMs + this.#end / this.#samplesPerMs;
   }
 
-  /** Duration of the buffered audio. */
   get durationMs(): number {
     return (this.#end - this.#start) / this.#samplesPerMs;
   }

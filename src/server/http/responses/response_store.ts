@@ -8,7 +8,6 @@ import type { InputItem } from "../../../wire/responses_request.ts";
 import type { OutputItem, ResponseObject } from "../../../wire/responses_response.ts";
 import { HearthError } from "../../../base/errors.ts";
 
-/** Capacity of the store. */
 interface ResponseStoreLimits {
   readonly maxResponses: number;
   readonly maxBytes: number;
@@ -17,7 +16,6 @@ interface ResponseStoreLimits {
 /** An item with an id by which later requests may refer to it. */
 export type StoredItem = InputItem & { readonly id: string };
 
-/** A response and its input. */
 interface StoredResponse {
   readonly response: ResponseObject;
   /** Input of the response's own request, without the input of earlier responses. */
@@ -46,7 +44,6 @@ export class ResponseStore {
     this.#limits = limits;
   }
 
-  /** Number of stored responses. */
   get size(): number {
     return this.#entries.size;
   }

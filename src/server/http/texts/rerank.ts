@@ -35,7 +35,6 @@ const REQUEST = {
   errors: TEXT_ERRORS,
 } satisfies Partial<Operation>;
 
-/** The endpoints that rerank documents. */
 export function rerankRoutes(deps: AppDeps): Route[] {
   return [{
     method: "POST",
