@@ -74,7 +74,7 @@ export class SimdAttention {
 
   /**
    * Changes the number of blocks of a pool; the remaining blocks keep their content. A larger cache takes physical
-   * memory only as it is written to. For a smaller one, everything is moved to smaller memories.
+   * memory only as it is written to. To shrink the cache, everything is moved to smaller memories.
    *
    * @param pool 0 is the main pool, the others are those of layers with a window.
    * @returns false if there is no memory for it; the cache is then unchanged.
@@ -164,7 +164,7 @@ function checkLayer({ shape, write }: SimdLayer): void {
   checkRotary(write.rotary, shape.headSize);
   if (shape.blockSize >= TILE && Number.isInteger(Math.log2(shape.blockSize))) return;
   throw new RangeError(
-    `A KV block of ${shape.blockSize} tokens: the CPU's attention wants a power of two, at least ${TILE}.`,
+    `A KV block of ${shape.blockSize} tokens: the CPU's attention takes a power of two, at least ${TILE}.`,
   );
 }
 

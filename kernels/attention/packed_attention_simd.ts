@@ -27,7 +27,7 @@ interface PackedInputs {
   readonly v: Float32Array;
 }
 
-/** One layer. */
+/** The parameters of a layer. */
 interface SimdPackedLayer extends PackedParams {
   /** Whether queries, keys and values come as one tensor; `q`, `k` and `v` of the inputs are then the same array. */
   readonly isPacked: boolean;

@@ -94,7 +94,7 @@ function write(parts: readonly Part[], values: Values, template: Template): stri
         return write(put, { ...values, ...given }, template);
       }
       default:
-        throw new Error(`"${part.directive}" is no directive.`);
+        throw new Error(`"${part.directive}" is not a directive.`);
     }
   });
 }
@@ -148,7 +148,7 @@ function calculate(sum: string, values: Values): number {
       return value;
     }
     const value = Number(/^\d/.test(token) ? token : evaluate(token, values));
-    if (Number.isNaN(value)) throw new Error(`"${token}" in "${sum}" is no number.`);
+    if (Number.isNaN(value)) throw new Error(`"${token}" in "${sum}" is not a number.`);
     return value;
   };
   const factors = (): number => {
@@ -176,7 +176,7 @@ function calculate(sum: string, values: Values): number {
     tokens.shift();
     value = Number(value < terms());
   }
-  if (tokens.length > 0) throw new Error(`"${sum}" is no sum.`);
+  if (tokens.length > 0) throw new Error(`"${sum}" is not a sum.`);
   return value;
 }
 

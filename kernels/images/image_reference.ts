@@ -108,7 +108,7 @@ function normalize(
 const CHANNELS = 4;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** A mask. */
+/** A mask and its format. */
 export interface Mask {
   /** f32 `[height, width]`, in the format's size. */
   readonly values: Float32Array;

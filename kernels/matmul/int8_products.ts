@@ -48,8 +48,8 @@ const UNIT_BYTES = { plain: 8, normed: 12 };
 const GATHERED_BYTES = 128;
 
 /**
- * Whether a product can be computed with integers, and whether it is worth it: a software adapter has no instructions
- * for it.
+ * Whether the kernels can compute a product with integers. Its format must allow that, a row must fit into workgroup
+ * memory, and WGSL must have integer dot products.
  */
 export function takesInt8(gpu: GpuContext, params: MatvecParams): params is Int8Params {
   const { k, weights, norm, sum } = params;

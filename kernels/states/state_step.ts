@@ -29,7 +29,7 @@ export interface StateRange {
   readonly first: number;
   readonly end: number;
   readonly slot: number;
-  /** Whether its state is zero before the first row. */
+  /** Whether the sequence's state is zero before its first row. */
   readonly isFresh: boolean;
   /** The state after row `end - 1` also goes to another slot. */
   readonly saved?: { readonly end: number; readonly slot: number } | undefined;

@@ -27,7 +27,7 @@ const ACTIVATION_FLOPS = 20;
 
 type Numbers = Float32Array | Float16Array;
 
-/** One recurrence. */
+/** A recurrence, its parameters and its constants. */
 export type SimdRecurrence =
   /** `factors` in the layout of `convFactors()`. */
   | {

@@ -222,7 +222,7 @@ export class StateRange {
   first: u32;
   end: u32;
   slot: u32;
-  /** Whether its state is zero before the first row. */
+  /** Whether the sequence's state is zero before its first row. */
   isFresh: u32;
   /** End of the rows after which the state goes to `savedSlot` too; 0 if it does not. */
   savedEnd: u32;

@@ -59,7 +59,7 @@ export class QuantizedRows {
    */
   tiles: usize;
   /**
-   * The value 15, a mask for the lower half of a byte. It is no constant, because V8 would create that again at each
+   * The value 15, a mask for the lower half of a byte. It is not a constant, because V8 would create that again at each
    * use.
    */
   levelMask: u32;

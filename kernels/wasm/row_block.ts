@@ -79,7 +79,7 @@ export function rowEnd(block: RowBlock, row: u32): u32 {
 /**
  * Sets row `index` of a head.
  *
- * @param sink address of a logit that is added to its sum; 0 for none.
+ * @param sink address of a logit whose weight is added to the row's sum; 0 for none.
  */
 export function setRow(
   block: RowBlock,

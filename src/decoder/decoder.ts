@@ -67,7 +67,7 @@ export interface DecoderLimits extends PoolLimits {
 /** The part of one sequence in a step. */
 export interface StepSequence {
   readonly sequenceId: number;
-  /** Whether it computes only the token that was chosen last, and none of its prompt. */
+  /** Whether the sequence computes only the token that was chosen last, and none of its prompt. */
   readonly isDecoding?: boolean | undefined;
   /** Present if this step computes the sequence's last token, so that a new one is sampled. */
   readonly sample?: SampleRow | undefined;

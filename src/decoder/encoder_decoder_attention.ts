@@ -189,7 +189,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     return this.#cross.openAlignment(options);
   }
 
-  /** Sets where the cross-attention queries of the next steps are copied; if absent, they are not. */
+  /** Sets the alignment that collects the cross-attention queries of the next steps; none if absent. */
   captureQueries(capture?: QueryCapture): void {
     this.#capture = capture;
   }

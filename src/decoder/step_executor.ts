@@ -111,7 +111,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     }));
   }
 
-  /** Sets what to run. Call it before the first run. */
+  /** Sets the programs, kernels and sessions to run. Call it before the first run. */
   use(parts: ExecutorParts): void {
     this.#parts = parts;
   }

@@ -156,7 +156,7 @@ export function requireEqualHeads(
 ): void {
   if (headDim === vHeadDim) return;
   throw new RangeError(
-    `"${name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels want equal ones.`,
+    `"${name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels need equal ones.`,
   );
 }
 

@@ -47,7 +47,7 @@ export interface Backend {
   readonly hasF16: boolean;
   /** Maximum number of bytes that one buffer may have. */
   readonly maxBufferBytes: number;
-  /** Whether its memory is the machine's own, as for a CPU and an integrated GPU. */
+  /** Whether the device's memory is the machine's own, as for a CPU and an integrated GPU. */
   readonly usesMachineMemory: boolean;
   /** Resolves with the reason when the device is lost; never on the CPU. */
   readonly lost: Promise<string>;
@@ -126,7 +126,7 @@ export interface Backend {
    * @returns whether there was one. Absent if programs are never deferred.
    */
   compileNext?(): boolean;
-  /** Frees everything that it owns, including sessions that are still open. */
+  /** Frees everything that the backend owns, including sessions that are still open. */
   dispose(): Promise<void>;
 }
 

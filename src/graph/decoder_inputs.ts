@@ -102,7 +102,7 @@ export function liftConstants(graph: Graph): Graph {
   return { ...graph, nodes, initializers: [...graph.initializers, ...lifted] };
 }
 
-/** The value of a `Constant` node; `undefined` if it is no tensor of numbers. */
+/** The value of a `Constant` node; `undefined` if that is not a tensor of numbers. */
 function readConstant(node: Node): Tensor | undefined {
   const [name] = node.outputs as [string];
   const message = tensorAttribute(node, "value");

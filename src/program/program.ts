@@ -42,7 +42,7 @@ type Product =
   >
   & { readonly hasTiles: boolean };
 
-/** One dispatch. */
+/** A dispatch of a kernel. */
 export type Dispatch =
   | Product
   | DispatchOf<

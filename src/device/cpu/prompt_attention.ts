@@ -72,14 +72,14 @@ export class PromptAttention {
     this.#openSession = openSession;
   }
 
-  /** Whether it supports the layers' parameters. */
+  /** Whether this attention supports the layers' parameters. */
   static canRun(layers: readonly KernelParams[]): boolean {
     return layers.every(({ shape: { headSize }, attend }) =>
       headSize % 8 === 0 && !attend.hasSinks
     );
   }
 
-  /** Chooses the sequences of a step that it handles. */
+  /** Chooses the sequences of a step that have enough queries for this attention. */
   static choose({ sequences, queryStarts }: PackedStep): number[] {
     return Array.from({ length: sequences.length }, (_, s) => s)
       .filter((s) => queryStarts[s + 1]! - queryStarts[s]! >= MIN_QUERIES);

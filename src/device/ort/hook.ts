@@ -110,7 +110,7 @@ function toFilter(resample: number | string): ResampleFilter {
   const filter = RESAMPLE_FILTERS.find((name, index) => name === resample || index === resample);
   if (filter === undefined) {
     throw new Error(
-      `The image processor wants the unknown resampling filter "${resample}".`,
+      `The image processor asks for the unknown resampling filter "${resample}".`,
     );
   }
   return filter;

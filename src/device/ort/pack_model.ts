@@ -105,7 +105,7 @@ function requireBytes(
 ): void {
   if (offset + length <= size) return;
   throw new StartupError(
-    `${file} ends at byte ${size}, but the graph wants ${length} bytes from ${offset} on; ` +
+    `${file} ends at byte ${size}, but the graph needs ${length} bytes from ${offset} on; ` +
       "the download may be incomplete.",
   );
 }

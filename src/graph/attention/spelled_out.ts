@@ -110,7 +110,8 @@ interface ProductInputs {
 /** A kind of spelled-out attention: over a cache, or of an encoder. */
 export interface SpelledOutKind {
   /**
-   * Traces the operands. @returns `undefined` if it is not of this kind. @throws {Refusal} if it cannot be expressed.
+   * Traces the operands. @returns `undefined` if the attention is not of this kind. @throws {Refusal} if it cannot be
+   * expressed.
    */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
   /** Proves the mask. @throws {Refusal} when it is not one that this kind may have. */

@@ -141,7 +141,7 @@ export class EmbeddingTable {
     const { size } = await file.stat();
     if (data.offset + storedBytes(tensor) > size) {
       throw new StartupError(
-        `${path} ends at byte ${size}, but the graph wants ${data.length} bytes from ` +
+        `${path} ends at byte ${size}, but the graph needs ${data.length} bytes from ` +
           `${data.offset} on; the download may be incomplete.`,
       );
     }

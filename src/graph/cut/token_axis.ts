@@ -41,11 +41,11 @@ function isAligned(input: TokenAxis | undefined, output: TokenAxis | undefined):
     input.multiple === output.multiple;
 }
 
-/** Computes each element by itself. */
+/** Operators that compute each element by itself. */
 const aligned: TokenAxisRule = (_node, { inputs, output }) =>
   inputs.every((input) => isAligned(input, output));
 
-/** Works along one axis, by default the last. The tokens must be on an earlier one. */
+/** Operators that work along one axis, by default the last. The tokens must be on an earlier one. */
 const alongAxis: TokenAxisRule = (node, { inputs }) => {
   const axis = intAttribute(node, "axis") ?? -1;
   return inputs.every((input) =>
@@ -53,23 +53,26 @@ const alongAxis: TokenAxisRule = (node, { inputs }) => {
   );
 };
 
-/** Works along the last axis. The tokens must be on another one. */
+/** Operators that work along the last axis. The tokens must be on another one. */
 const alongLast: TokenAxisRule = (_node, { inputs }) =>
   inputs.every((input) => input === undefined || input.axis < input.shape.length - 1);
 
-/** A matrix product: sums over the last axis of the first factor and the second-to-last of the second. */
+/** Matrix products, which sum over the last axis of the first factor and the second-to-last of the second. */
 const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
   (a === undefined || fromEnd(a) > 1) && (b === undefined || fromEnd(b) !== 2) &&
   rest.every((input) => input === undefined);
 
-/** Keeps the elements in order. As many elements must precede the tokens' axis as before. */
+/**
+ * Operators that keep the elements in order. As many elements must precede the tokens' axis in the output as in the
+ * input.
+ */
 const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
   if (input === undefined || output === undefined) return input === output;
   const before = ({ axis, shape }: TokenAxis) => countElements(shape.slice(0, axis));
   return before(input) === before(output);
 };
 
-/** Works along an axis other than the tokens', which does not change. */
+/** Operators that work along an axis other than the tokens', which does not change. */
 const besideAxis =
   (name: string, fallback: number) => (node: Node, { inputs, output }: NodeAxes) => {
     const rank = output?.shape.length ?? 0;
@@ -78,18 +81,18 @@ const besideAxis =
       output?.axis !== (axis < 0 ? axis + rank : axis);
   };
 
-/** Takes rows of a table by token, or a part of each token's row. */
+/** Lookups of a table's rows by token, or of a part of each token's row. */
 const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, indices] }) => {
   if (table === undefined) return true;
   const axis = intAttribute(node, attribute) ?? 0;
   return indices === undefined && table.axis !== (axis < 0 ? axis + table.shape.length : axis);
 };
 
-/** Moves or sums axes other than the tokens', whose size does not change. */
+/** Operators that move or sum axes other than the tokens', whose size does not change. */
 const surviving: TokenAxisRule = (_node, { inputs: [input], output }) =>
   input?.multiple === output?.multiple;
 
-/** Takes a part of other axes, and all tokens in order. */
+/** Operators that take a part of other axes, and all tokens in order. */
 const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
   const steps = node.inputs[4];
   const known = steps ? probes.at(SHORT_LENGTHS[0]).value(steps)?.data : new Float64Array();
@@ -97,7 +100,7 @@ const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
     known !== undefined && known.every((step) => step > 0);
 };
 
-/** Rotates each token by its own angle, which it looks up by its position or has as a row of its own. */
+/** Rotations of each token by its own angle, which it looks up by its position or has as a row of its own. */
 const rotation: TokenAxisRule = (node, { inputs: [x, ...others] }) => {
   if (x === undefined || x.axis >= x.shape.length - 1) return false;
   const [first, second, third] = others;

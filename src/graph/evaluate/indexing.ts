@@ -33,7 +33,6 @@ function computed(
   return [{ dtype, shape, data: makeData(countElements(shape), element) }];
 }
 
-/** `Gather`. */
 function gather(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
   const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, source.shape.length);

@@ -49,7 +49,7 @@ interface ExpertProduct {
   readonly bias?: Tensor | undefined;
 }
 
-/** One expert. */
+/** An expert that was found in a graph. */
 interface FoundExpert {
   readonly expert: number;
   /** Unknown if it computes all rows. */

@@ -42,7 +42,7 @@ export interface Tensor extends StoredTensor {
 /** A declared input or output. */
 export interface ValueInfo {
   readonly name: string;
-  /** Absent when it is not a tensor. */
+  /** Element type; absent when the value is not a tensor. */
   readonly dtype?: TensorType | undefined;
   /** Sizes, symbols, or `undefined` for sizes that the file leaves open; absent if it declares no rank. */
   readonly shape?: readonly (number | string | undefined)[] | undefined;

@@ -111,7 +111,7 @@ gpuTest("DeviceWeights.upload() reports the position if a file ends early", asyn
     const weights = new DeviceWeights(gpu, files);
     await assert.rejects(weights.upload([stored("short", 50, 64)]), {
       name: "StartupError",
-      message: /ends at byte 100, but the graph wants 64 bytes from 50 on/,
+      message: /ends at byte 100, but the graph needs 64 bytes from 50 on/,
     });
     weights.dispose();
   } finally {

@@ -161,7 +161,7 @@ gpuTest(
       await Deno.truncate(`${folder}/model.onnx`, 50_000);
       await assert.rejects(backend.openEmbedding(model, files), {
         name: "StartupError",
-        message: /ends at byte 50000, but the graph wants 115200 bytes/,
+        message: /ends at byte 50000, but the graph needs 115200 bytes/,
       });
     });
   },

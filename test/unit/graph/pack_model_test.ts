@@ -250,7 +250,7 @@ Deno.test("mapWeights() refuses weights beyond the end of their file", async () 
     await using files = new FolderFiles(folder);
     await assert.rejects(mapWeights(model, files), {
       name: "StartupError",
-      message: /model\.onnx_data ends at byte 5000, but the graph wants \d+ bytes from \d+ on/,
+      message: /model\.onnx_data ends at byte 5000, but the graph needs \d+ bytes from \d+ on/,
     });
   });
 });
