@@ -8,7 +8,7 @@ import { StartupError } from "../base/errors.ts";
 import { requireOwnFile } from "../graph/file/external_data.ts";
 
 /** Matches the names of files that a model may be read from. */
-const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
+const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model|wav)$|[._]data(_\d+)?$/;
 
 /** Checks that a file can be read to its end. @throws {StartupError} when it is a FIFO, a socket or a device. */
 function requireRegular(entry: Deno.DirEntry, path: string): void {

@@ -33,10 +33,12 @@ const Document = z.union(
   { error: documentWanted },
 ).meta({ id: "RerankDocument" });
 
-/** Puts `texts` where `documents` are expected, if there are none. */
+/** Puts `texts` where `documents` are expected, if there are none. Otherwise `texts` count as absent. */
 function nameDocuments(body: unknown): unknown {
   if (!isRecord(body) || !Array.isArray(body["texts"])) return body;
-  return { ...body, documents: body["documents"] ?? body["texts"] };
+  const { documents, texts } = body;
+  const isAlone = documents === null || documents === undefined;
+  return isAlone ? { ...body, documents: texts } : { ...body, texts: undefined };
 }
 
 /** A rerank request. `null` counts as absent; unknown fields are ignored. */

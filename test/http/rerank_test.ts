@@ -101,6 +101,8 @@ Deno.test("rerank of texts answers in text-embeddings-inference's format", async
   }
   const { answer: spelled } = await ask({ return_text: true, top_n: 1 });
   assert.deepEqual(spelled, [{ ...ranks[0], text: DOCUMENTS[BEST] }]);
+  // Clients of several servers name their documents twice.
+  assert.deepEqual((await rerank(app, { texts: ["shorter"] })).results, results);
   const { results: raw } = await rerank(app, { raw_scores: true });
   const { answer: logits } = await ask({ raw_scores: true });
   assert.equal(logits[0].score, raw[0]!.relevance_score);

@@ -25,7 +25,10 @@ export interface MediumTokens {
 }
 
 interface VisionPromptOptions {
-  readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "tokenToId" | "idToToken">;
+  readonly tokenizer: Pick<
+    TextTokenizer,
+    "template" | "encode" | "tokenToId" | "idToToken" | "addedTokens"
+  >;
   readonly media: Readonly<Partial<Record<Medium, MediumTokens>>>;
 }
 
@@ -179,7 +182,10 @@ export class VisionPrompt {
 
   #makeMarker(medium: Medium, { placeholder, tokenId }: MediumTokens): Marker {
     const id = tokenId ?? this.#tokenizer.tokenToId(placeholder);
-    const token = id === undefined ? undefined : this.#tokenizer.idToToken(id);
+    // The template renders an added token as it is, not as the tokenizer normalizes it.
+    const token = id === undefined
+      ? undefined
+      : this.#tokenizer.addedTokens.get(id)?.content ?? this.#tokenizer.idToToken(id);
     if (id === undefined || token === undefined) {
       throw new StartupError(
         `The tokenizer has no token for ${

@@ -30,6 +30,7 @@ Deno.test("listFiles() refuses links out of the folder: files that are read, fol
   const cases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "a file": { "model/tokenizer.json": "../home/key" },
     "an absolute one": { "model/vocab.txt": "/etc/hostname" },
+    "a voice": { "model/default_voice.wav": "../home/key" },
     "weights": { "model/onnx/model.onnx_data": "../../home/key" },
     "a folder": { "model/onnx": "../home" },
     "a link to a link": { "model/vocab.txt": "more.txt", "model/more.txt": "../home/key" },

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { mropePositions } from "../../../../src/models/vision/vision_prompt.ts";
+import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
+import { mropePositions, VisionPrompt } from "../../../../src/models/vision/vision_prompt.ts";
+import { Tokenizer } from "../../../../src/tokenizer/tokenizer.ts";
 
 function getPositions(...args: Parameters<typeof mropePositions>) {
   const { prompt, offset } = mropePositions(...args);
@@ -31,4 +33,31 @@ Deno.test("mropePositions() gives the frames of a video their times", () => {
     prompt: [[0, 0, 1, 1, 2], [0, 0, 0, 0, 2], [0, 1, 0, 1, 2]],
     offset: -2,
   });
+});
+
+Deno.test("VisionPrompt counts an image's tokens as they are written, even if the tokenizer normalizes them", () => {
+  const tokenizer = new Tokenizer({
+    added_tokens: [{ id: 3, content: "<Image>", normalized: true, special: false }],
+    normalizer: { type: "Lowercase" },
+    model: { type: "WordPiece", unk_token: "?", vocab: { "?": 0, a: 1, b: 2 } },
+  });
+  const template = new ChatTemplate(
+    new Map([[
+      "default",
+      "{% for part in messages[0].content %}" +
+      "{{ part.text if part.type == 'text' else '<Image>' }}{% endfor %}",
+    ]]),
+  );
+  const prompt = new VisionPrompt({
+    tokenizer: {
+      template,
+      encode: (text) => tokenizer.encode(text),
+      tokenToId: (token) => tokenizer.tokenToId(token),
+      idToToken: (id) => tokenizer.idToToken(id),
+      addedTokens: tokenizer.addedTokens,
+    },
+    media: { image: { placeholder: "<Image>" } },
+  });
+  const text = "<Image><Image>";
+  assert.equal(prompt.numRows("image", text), 2);
 });
