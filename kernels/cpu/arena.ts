@@ -99,5 +99,5 @@ function createMemory(
   }
 }
 
-/** Reads bytes of a stored matrix from `offset` on. */
+/** Reads bytes of a stored matrix, beginning at `offset`. */
 export type ReadBytes = (offset: number, into: Uint8Array) => Promise<void>;

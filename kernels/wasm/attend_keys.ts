@@ -51,7 +51,7 @@ function score(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   }
 }
 
-/** Multiplies the rows of a head, from `row` on, with the keys of a tile. */
+/** Multiplies the rows of a head, beginning at `row`, with the keys of a tile. */
 function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize): void {
   const first = base + tile * TILE;
   const headBytes = block.headBytes;

@@ -149,7 +149,7 @@ function attendPackedItem(
   }
 }
 
-/** Sets the rows of an item from `done` on. */
+/** Sets the rows of an item, beginning at `done`. */
 function setPackedRows(
   node: PackedNode,
   batch: PackedBatch,

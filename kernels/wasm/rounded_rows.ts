@@ -150,7 +150,8 @@ function storeScores(into: usize, x0: v128, x1: v128, s0: v128, s1: v128, unit: 
  *
  * @param at f32 `[TILE]`; afterwards i16 `[TILE]`, then f32, the value that 1 stands for.
  * @param scales f32 `[TILE]`.
- * @param from index of the first value that the row sees. Values before it, and from `until` on, get a weight of 0.
+ * @param from index of the first value that the row sees. Values before it, and at `until` and beyond, get a weight of
+ * 0.
  */
 export function roundWeights(at: usize, scales: usize, from: i32, until: i32): void {
   const w0 = weightsAt(at, scales, 0, from, until);

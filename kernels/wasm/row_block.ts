@@ -140,7 +140,9 @@ export function valueTileAt(block: RowBlock, tile: u32): usize {
   return load<u32>(changetype<usize>(block) + (<usize> tile << 2), VALUE_TILES);
 }
 
-/** First of the keys from `base` on that a row sees, and their end; both are equal if it sees none. */
+/**
+ * The range of keys, at `base` or beyond, that a row sees: its first key and its end, which are equal if it sees none.
+ */
 export function keysFrom(block: RowBlock, row: u32, base: u32): u32 {
   return min(max(rowStart(block, row), base) - base, keysUntil(block, row, base));
 }

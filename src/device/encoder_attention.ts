@@ -111,7 +111,7 @@ export function toCrossParams(node: AttentionNode, elem: Elem): KernelParams {
   return { ...params, write: { ...params.write, k: rows, v: rows } };
 }
 
-/** The step in which the kernels write `numPositions` positions of each input, from `first` on. */
+/** The step in which the kernels write `numPositions` positions of each input, beginning at `first`. */
 export function makePositionStep(
   slots: readonly number[],
   { first, numPositions, numBlocks }: {

@@ -78,7 +78,9 @@ export class BlockIndex {
     return this.#scopes[blockId]!;
   }
 
-  /** Lists the indexed blocks with ids from `first` on, and all that have one of them among their predecessors. */
+  /**
+   * Lists the indexed blocks whose ids are `first` or higher, and all that have one of these among their predecessors.
+   */
   withPrefixFrom(first: number): number[] {
     /** For each visited block before `first`: whether it has such a predecessor. */
     const known = new Map<number, boolean>();

@@ -86,7 +86,7 @@ export class SequenceQueue {
     return true;
   }
 
-  /** Moves running sequences from `first` on back to the queue: none may run while an older one waits. */
+  /** Moves `first` and the running sequences after it back to the queue: none may run while an older one waits. */
   restart(first: number): void {
     for (const sequence of this.running.splice(first).reverse()) {
       this.#blocks.release(sequence);

@@ -243,7 +243,7 @@ const IPV6_RANGES: readonly Range[] = [
 /** The addresses of the public internet. Addresses outside this range and all lists are reserved. */
 const IPV6_GLOBAL = { prefix: "2000::", bits: 3 };
 
-/** Ranges of IPv6 addresses that contain an IPv4 address, in four bytes from `at` on. */
+/** Ranges of IPv6 addresses that contain an IPv4 address, in four bytes beginning at `at`. */
 const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; readonly at: number }[] =
   [
     { prefix: "::ffff:0:0", bits: 96, at: 12 },

@@ -18,7 +18,7 @@ interface Pass {
   readonly run: (pass: Pass) => void;
   readonly from: ComplexArray;
   readonly to: ComplexArray;
-  /** The pass has `groups` times `stride` butterflies; those of a group share their twiddle factors. */
+  /** The pass has `groups` times `stride` butterflies. The butterflies of a group share their twiddle factors. */
   readonly groups: number;
   readonly stride: number;
   /** `e^(-2πi group j / (groups radix))` at `group (radix - 1) + j - 1`, for `1 ≤ j < radix`. */

@@ -20,7 +20,7 @@ export function boxMean(plane: Plane, radius: number): Plane {
   return averageColumns(averageRows(plane, radius), radius);
 }
 
-/** Computes means along rows. The sum of a window follows from that of the previous one. */
+/** Computes means along rows. The sum of a window is computed from the sum of the previous one. */
 function averageRows({ width, height, data }: Plane, radius: number): Plane {
   const means = new Float32Array(data.length);
   for (let y = 0; y < height; y++) {

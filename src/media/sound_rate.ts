@@ -10,7 +10,7 @@ import { bessel } from "./fft.ts";
 
 /** End of the passband, as a share of the lower of the two Nyquist frequencies. */
 const PASS_BAND = 0.9;
-/** Attenuation from the lower Nyquist frequency on. */
+/** Attenuation above the lower Nyquist frequency. */
 const REJECTION_DB = 90;
 /** Maximum number of filters in a bank. If the ratio of the rates needs more, each output uses the nearest filter. */
 const MAX_PHASES = 1024;

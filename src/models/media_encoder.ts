@@ -60,7 +60,7 @@ export class MediaEncoder {
   /**
    * @param options.session owned by the encoder from now on.
    * @param options.embeddings the token embeddings that the rows replace; absent if the decoder takes none.
-   * @throws {StartupError} when the decoder takes no embeddings, or their width differs from that of the rows.
+   * @throws {StartupError} when the decoder takes no embeddings, or their width differs from the width of the rows.
    */
   static async open({ backend, session, embeddings, medium }: {
     readonly backend: Backend;
@@ -269,7 +269,7 @@ const WORDS = {
   },
 } as const;
 
-/** A model's Prometheus metrics about a medium, in addition to those of its engine. */
+/** A model's Prometheus metrics about a medium, in addition to its engine's metrics. */
 class MediaMetrics extends MetricSet {
   readonly received: prometheus.Counter;
   readonly encoderRuns: prometheus.Counter;

@@ -46,7 +46,10 @@ Deno.test("UsmFeatures.compute() computes sounds concurrently, and yields", asyn
 
 Deno.test("readUsmSpec() refuses unsupported settings, and reads those of a folder", () => {
   const read = (config: Record<string, unknown>) => readUsmSpec(config, { isSemicausal: false });
-  assert.throws(() => read({ hop_length: 0 }), /hop_length is 0; a number from 1 on is expected/);
+  assert.throws(
+    () => read({ hop_length: 0 }),
+    /hop_length is 0; a number of at least 1 is expected/,
+  );
   assert.throws(() => read({ frame_length: "many" }), /frame_length is "many"/);
   assert.throws(() => read({ dither: 0.1 }), /dither is 0.1, which is not supported/);
   assert.throws(() => read({ per_bin_mean: [1] }), /per_bin_mean is \[1\], which is not supported/);

@@ -13,7 +13,7 @@ import { storedBytes, type StoredTensor } from "../file/tensor.ts";
 const CACHE_BYTES = 4 * 2 ** 20;
 
 type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
-/** Copies bytes of one tensor, from `offset` on, to `into`. */
+/** Copies bytes of one tensor, beginning at `offset`, to `into`. */
 type ReadBytes = (offset: number, into: Uint8Array) => void;
 
 /** An embedding table. Its files stay open until it is closed. */

@@ -10,7 +10,10 @@ import { isAbsolute, join, relative, sep } from "node:path";
 export interface ModelFiles {
   /** The size of a file in bytes. @throws {StartupError} when it cannot be read. */
   size(file: string): Promise<number>;
-  /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
+  /**
+   * Fills `into` with the bytes that begin at `offset`. @throws {StartupError} when the file is shorter or cannot be
+   * read.
+   */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
   /** The path of a file after following links; absent if files cannot be mapped. */
   resolvePath?(file: string): Promise<string>;

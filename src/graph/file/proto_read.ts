@@ -73,7 +73,7 @@ class FieldWalker {
     this.#file = file;
   }
 
-  /** Returns a view of the file from `offset` on, of at least `length` bytes unless the message ends earlier. */
+  /** Returns a view of the file that begins at `offset`, of at least `length` bytes unless the message ends earlier. */
   async #view(offset: number, length: number, end: number): Promise<Uint8Array> {
     const wanted = Math.min(length, end - offset);
     const from = offset - this.#start;

@@ -28,8 +28,8 @@ interface RangeSource {
 type Rows = Extract<TensorBytes, { kind: "rows" }>;
 
 /**
- * Fills `into` with the bytes of a constant from `offset` on. Offset and length must be whole numbers of elements. A
- * computed constant is computed completely at each call.
+ * Fills `into` with the bytes of a constant, beginning at `offset`. Offset and length must be whole numbers of
+ * elements. A computed constant is computed completely at each call.
  *
  * @throws {StartupError} when a file is shorter or cannot be read.
  */

@@ -15,7 +15,7 @@ import { Refusal } from "../refusal.ts";
 /** A graph without such choices. */
 interface WithoutChoices {
   readonly graph: Graph;
-  /** Length of the longest sequence that reads the tables from row 0 on. Longer ones read them from this row on. */
+  /** Length of the longest sequence that reads the tables starting at row 0. Longer ones start at this row. */
   readonly longFrom?: number | undefined;
 }
 

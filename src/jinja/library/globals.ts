@@ -124,7 +124,7 @@ function formatTime(format: string, date: Date): string {
 const pad = (value: number, width = 2, char = "0") => String(value).padStart(width, char);
 const hour12 = (date: Date) => date.getHours() % 12 || 12;
 
-/** Day of the year, from 0 on. */
+/** Day of the year, counted from 0. */
 function dayOfYear(date: Date): number {
   const start = Date.UTC(date.getFullYear(), 0, 1);
   return (Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) - start) / DAY_MS;

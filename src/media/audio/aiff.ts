@@ -74,7 +74,7 @@ function readFormat(file: Uint8Array, start: number, size: number): StoredFormat
   const nameAt = start + COMMON_BYTES;
   const name = isCompressed ? String.fromCharCode(...file.subarray(nameAt, nameAt + 4)) : "NONE";
   const coding = CODINGS[name.toLowerCase()];
-  // For G.711, the bit depth is that of the samples before compression.
+  // For G.711, the bit depth refers to the samples before compression.
   const isTelephony = coding?.kind === "A-law" || coding?.kind === "mu-law";
   return {
     container: "AIFF",

@@ -78,11 +78,11 @@ interface FrameDecoder {
 }
 
 /**
- * Decodes FLAC frames, leaving out damaged ones. If damage or a cut leaves fewer samples than the metadata
- * promise, the file counts as truncated. Too few samples alone do not mean that: programs that trim a recording copy
- * whole frames, and leave the metadata unchanged.
+ * Decodes FLAC frames, leaving out damaged ones. If damage or a cut leaves fewer samples than the metadata promise, the
+ * file counts as truncated. Too few samples alone do not mean that: programs that trim a recording copy whole frames,
+ * and leave the metadata unchanged.
  *
- * @param setup the magic and the metadata, of which only the first block is used.
+ * @param setup the magic and the metadata; only the first block of the metadata is used.
  * @param frames whole frames.
  * @throws {HearthError} `invalid_media` when there are too many damaged frames.
  */

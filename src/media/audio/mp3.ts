@@ -101,7 +101,7 @@ interface MpegFrame extends SyncFrame {
 const KIND_MASK = 0x1e0c00;
 const HEADER_BYTES = 4;
 /**
- * Bitrates in kbit/s, by index from 1 on: for layers I, II and III of version 1, then for layer I of later versions,
+ * Bitrates in kbit/s, by index, counted from 1: for layers I, II and III of version 1, then for layer I of later versions,
  * then for their other layers.
  */
 const BITRATES = [
@@ -221,7 +221,7 @@ export function findFirstFrame(file: Uint8Array, parse: FrameParser): number | u
   });
 }
 
-/** Finds the first offset from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
+/** Finds the first offset within `maxBytes` after `at` where several frames of one kind follow each other. */
 export function findFrames(
   file: Uint8Array,
   at: number,
@@ -237,7 +237,7 @@ export function findFrames(
   return undefined;
 }
 
-/** Whether several frames of one kind follow each other from `start` on. */
+/** Whether several frames of one kind follow each other, beginning at `start`. */
 function beginsFrames(
   file: Uint8Array,
   start: number,

@@ -43,12 +43,12 @@ export class Box {
     return this.end - this.contentStart;
   }
 
-  /** The content from `offset` on. */
+  /** The content, beginning at `offset`. */
   bytes(offset = 0): Uint8Array<ArrayBuffer> {
     return this.#file.subarray(this.contentStart + offset, this.end);
   }
 
-  /** The boxes in the content from `offset` on. A truncated box ends where its parent does. */
+  /** The boxes in the content, beginning at `offset`. A truncated box ends where its parent does. */
   *children(offset = 0): Generator<Box> {
     const headerBytes = 8;
     for (

@@ -123,7 +123,7 @@ export const OPUS_RATE_HZ = 48_000;
 const MAX_FRAME_BYTES = 1275;
 /** Samples of the longest packet, which lasts 120 ms. */
 const MAX_PACKET_SAMPLES = 5760;
-/** Frame lengths from this value on take two bytes. */
+/** Frame lengths of at least this value take two bytes. */
 const FIRST_LONG_LENGTH = 252;
 
 /**

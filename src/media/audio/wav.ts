@@ -72,7 +72,7 @@ const LONG_SIZE = 0xffff_ffff;
 const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
 
-/** Wave64, by Sony: chunk names have 16 bytes, of which the first four are as in WAV, and sizes have 64 bits. */
+/** Wave64, by Sony: chunk names have 16 bytes, the first four as in WAV, and sizes have 64 bits. */
 const WAVE64_TAG_BYTES = 16;
 const WAVE64_MAGIC = "riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
 

@@ -18,7 +18,7 @@ interface GifFrame {
   readonly transparentIndex: number | undefined;
   /** Offset of the packed indices. */
   readonly dataAt: number;
-  /** The size of the screen, or that of the frame if it is larger, as in Pillow. */
+  /** The size of the screen, or of the frame if that is larger, as in Pillow. */
   readonly canvas: { readonly width: number; readonly height: number };
 }
 

@@ -71,7 +71,7 @@ export class PdfDocument implements Disposable {
   /**
    * Draws a page on white, rotated and cropped as the file says.
    *
-   * @param index from 0 on.
+   * @param index counted from 0.
    * @returns 3 channels; the caller owns them.
    * @throws {HearthError} `invalid_media` when the page is damaged, or takes too long. The document is then closed.
    */
@@ -83,9 +83,9 @@ export class PdfDocument implements Disposable {
   }
 
   /**
-   * The text of a page, including that of its form fields; empty if it has none.
+   * The text of a page, including its form fields; empty if it has none.
    *
-   * @param index from 0 on.
+   * @param index counted from 0.
    * @throws {HearthError} as {@linkcode renderPage}.
    */
   readText(index: number, { maxMs }: { readonly maxMs: number }): string {

@@ -118,7 +118,7 @@ export function createDateFormat(
   return new Intl.DateTimeFormat(locale, { ...common, ...options });
 }
 
-/** The months of each language, from 1 on, by name: in lower case, without a full stop. */
+/** The months of each language, by name, counted from 1: in lower case, without a full stop. */
 const months = new Map<string, ReadonlyMap<string, number>>();
 
 /** The names of the months from `Intl`, long and short. */

@@ -28,7 +28,7 @@ export interface NounTables {
   readonly units: Table;
   /** Words for prefixes, by letter. */
   readonly prefixes: Table;
-  /** The noun, perhaps followed by that of its hundredth. */
+  /** The noun, perhaps followed by the noun for its hundredth. */
   readonly currencies: Readonly<Record<string, readonly string[]>>;
   /** Words for powers of ten, by word or letter: `million`, `k`. */
   readonly scales: Table;

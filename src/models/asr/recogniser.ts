@@ -146,8 +146,8 @@ const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
 ];
 
 /**
- * Finds the languages of a model: those of a known model, otherwise the one that `config.json` or the folder's name gives
- * (`wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`).
+ * Finds the languages of a model. If the model is not a known one, the language comes from `config.json` or the
+ * folder's name (`wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`).
  */
 export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
   const name = toModelName(path);

@@ -26,7 +26,7 @@ interface WindowSizes {
   readonly contextSamples: number;
 }
 
-/** Default window sizes, those of Silero 5, by sample rate in Hz. */
+/** Default window sizes by sample rate in Hz, as in Silero 5. */
 const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
   16_000: { windowSamples: 512, contextSamples: 64 },
   8_000: { windowSamples: 256, contextSamples: 32 },

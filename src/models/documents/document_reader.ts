@@ -88,7 +88,7 @@ export class PdfPages {
   /**
    * Draws a page as a PNG file.
    *
-   * @param index from 0 on.
+   * @param index counted from 0.
    */
   async draw(index: number, resolution: PageResolution): Promise<Uint8Array<ArrayBuffer>> {
     return await this.#timed((file, options) =>
@@ -99,7 +99,7 @@ export class PdfPages {
   /**
    * Reads the text layer of a page; empty if it has none.
    *
-   * @param index from 0 on.
+   * @param index counted from 0.
    */
   async readText(index: number): Promise<string> {
     return await this.#timed((file, options) =>

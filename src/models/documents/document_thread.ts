@@ -20,7 +20,7 @@ export interface DocumentFile {
 
 /** A page of a file. */
 interface DocumentPage extends DocumentFile {
-  /** Index of the page, from 0 on. */
+  /** Index of the page, counted from 0. */
   readonly index: number;
 }
 

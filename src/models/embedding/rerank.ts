@@ -209,7 +209,7 @@ interface JudgeFormat extends PairFormat {
 
 /**
  * Makes the format of Qwen3-Reranker: the model is asked whether the document answers the query. The text is divided
- * where the tokenizer always splits, so the tokens of the parts are those of the whole text.
+ * where the tokenizer always splits, so the parts have the same tokens as the whole text.
  *
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.

@@ -167,7 +167,7 @@ export async function readMaxTokens(folder: ModelFolder): Promise<number | undef
   const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");
   const limits = [
     readPositions(folder.config),
-    // In sentence-transformers, its own limit overrides that of the tokenizer.
+    // In sentence-transformers, the limit in its own file overrides the tokenizer's.
     sentence["max_seq_length"] ?? tokenizer["model_max_length"],
   ].filter((limit) => typeof limit === "number" && limit > 0 && limit < NO_LIMIT);
   return limits.length === 0 ? undefined : Math.min(...limits as number[]);

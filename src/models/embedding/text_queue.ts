@@ -1,10 +1,10 @@
 /**
  * Chooses which texts run together next. Pure: no tensors, no promises.
  *
- * There are two goals. Texts of similar length should share a batch, since shorter ones are padded, and no request should
- * wait for another one with thousands of texts. So start-time fair queueing picks the first text of a batch, and the other
- * texts are picked by length, whatever their owner. Without padding, lengths do not matter: start-time fair queueing picks
- * all texts.
+ * There are two goals. Texts of similar length should share a batch, since shorter ones are padded, and no request
+ * should wait for another one with thousands of texts. So start-time fair queueing picks the first text of a batch, and
+ * the other texts are picked by length, regardless of their owner. Without padding, lengths do not matter: start-time
+ * fair queueing picks all texts.
  *
  * @see P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queueing, SIGCOMM 1996
  * @module
@@ -28,7 +28,9 @@ export interface BatchLimits {
 }
 
 interface Waiting<Owner> extends QueuedText<Owner> {
-  /** Virtual time at which the text may start: that of its owner's previous text, plus that text's tokens. */
+  /**
+   * Virtual time at which the text may start: its owner's previous text's start tag, plus that text's number of tokens.
+   */
   readonly startTag: number;
 }
 

@@ -221,7 +221,7 @@ export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
   }
 }
 
-/** An upper bound for sizes, far above those of any model. */
+/** An upper bound for sizes, far above the sizes of any model. */
 const MAX_SIZE = 2 ** 24;
 
 /** Context lengths by `model_type`: the defaults of Python's transformers, which does not write them into `config.json`. */

@@ -71,7 +71,7 @@ export class ChosenGraphs {
     this.missed = missed;
   }
 
-  /** The main graph, whose dtype is that of the model. */
+  /** The main graph, whose dtype counts as the model's. */
   get main(): ChosenGraph {
     return this.all[0]!;
   }

@@ -163,7 +163,7 @@ export const FAMILIES: readonly Family[] = [
   {
     name: "wav2vec2 and all others with a CTC head",
     kind: "asr",
-    // A known `model_type` matches whatever its head: the loader's error then says which head is needed.
+    // A known `model_type` matches regardless of its head: the loader's error then says which head is needed.
     matches: (folder) => isBuiltAs(folder, /ForCTC$/) || isOfType(folder, ...WITH_CTC_HEADS),
     graphs: graphsNamed("model"),
     loader: "ctc",

@@ -2,7 +2,7 @@
  * Fits a cut-out to the edges in the image, which a mask of a few hundred pixels cannot follow, and removes the
  * background's colour from the rim of the subject.
  *
- * Both are computed at a size close to that of the mask. In the full image, only the rim is processed.
+ * Both are computed at a size close to the mask's. In the full image, only the rim is processed.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import type { Pixels } from "../../media/pixels.ts";
 import { resizeChannels } from "../../media/resample.ts";
 import type { Size } from "../folder/preprocessor_config.ts";
 
-/** Bounds for the longer side of the size at which edges are refined, which is twice that of the mask. */
+/** Bounds for the longer side at which edges are refined, which is twice the longer side of the mask. */
 const LEAST_SIDE = 512;
 const MOST_SIDE = 1024;
 /** The largest error of a mask's edge, in pixels of the mask. */
@@ -124,7 +124,7 @@ function forEachBetween(
   }
 }
 
-/** Computes the largest size of the same aspect ratio whose sides are at most `side` and at most those of the image. */
+/** Computes the largest size of the same aspect ratio whose sides are at most `side` and do not exceed the image's. */
 function fitInto({ width, height }: Pixels, side: number): Size {
   const factor = Math.min(1, side / Math.max(width, height));
   const fit = (length: number) => Math.max(1, Math.round(length * factor));

@@ -73,7 +73,7 @@ export function joinDeltas(
   };
 }
 
-/** Token ids of the end and of separators between lines. The recogniser's classes have ids from 0 on. */
+/** Token ids of the end and of separators between lines. The recogniser's classes have ids that start at 0. */
 const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 
 const LEAST_PROBABILITY = 1e-30;

@@ -95,7 +95,7 @@ async function openDecoder(
   const hidden = await encoder.encode([input]);
   const numPositions = hidden.dims[1]! - input.text.length;
   hidden.dispose();
-  // If the encoder reads a text too, its positions follow those of the image.
+  // If the encoder reads a text too, the text's positions follow the image's.
   const maxPositions = encoder.readsText ? Math.max(numPositions, maxTokens) : numPositions;
   const hasOneSize = input.pixels.dims.join() === otherInput.pixels.dims.join();
   const { embedding } = encoder;

@@ -50,7 +50,7 @@ function describe(file: string): Candidate | undefined {
   if (role === undefined || OTHER.test(path)) return undefined;
   const name = findRole(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
   const version = /(?:^|[^a-z]|ocr)v(\d+)/.exec(name)?.[1] ?? /ocrv(\d+)/.exec(path)?.[1];
-  // A name without a size is that of a mobile model.
+  // A name without a size belongs to a mobile model.
   const size = SIZES.findIndex((pattern) => pattern.test(name));
   return {
     file,

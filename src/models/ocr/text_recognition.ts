@@ -168,7 +168,7 @@ export interface ClassificationConfig {
   readonly levels: ChannelLevels;
   readonly width: number;
   readonly height: number;
-  /** A line counts as upside down from this probability on. */
+  /** A line counts as upside down if the probability is at least this. */
   readonly threshold: number;
 }
 

@@ -210,7 +210,7 @@ class Choice {
     this.#emitDeltas(this.#parser?.push(text) ?? [{ text }], logprobs);
   }
 
-  /** @param logprobs those of the tokens of all deltas; they are sent with the first delta, or alone if there is none. */
+  /** @param logprobs log-probabilities of all deltas' tokens, sent with the first delta, or alone if there is none. */
   #emitDeltas(
     deltas: readonly Partial<AnswerDelta>[],
     logprobs: readonly ChosenLogprob[] = [],

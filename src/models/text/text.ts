@@ -189,8 +189,8 @@ function requireText({ content }: ChatMessage): string {
 }
 
 /**
- * Warns about a vision model whose download is incomplete. Its folder looks like that of a text model, which would refuse
- * images without giving the reason.
+ * Warns about a vision model whose download is incomplete. Its folder looks like a text model's. As a text model, it
+ * would refuse images without giving the reason.
  */
 function warnAboutMissingEncoder(folder: ModelFolder): void {
   if (!("vision_config" in folder.config) || hasGraph(folder, "vision_encoder")) return;

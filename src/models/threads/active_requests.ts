@@ -24,7 +24,7 @@ interface ActiveRequest {
   /**
    * Does the work.
    *
-   * @param slot from 0 on, unique among running requests.
+   * @param slot counted from 0, unique among running requests.
    * @throws the signal's reason; or an error, which is passed to `emit`.
    */
   readonly answer: (signal: AbortSignal, slot: number) => Promise<void>;
@@ -183,7 +183,7 @@ export class SharedJobs<Result> {
   }
 }
 
-/** A cache with a limit on the bytes of its values. The value added last is kept whatever its size. */
+/** A cache with a limit on the bytes of its values. The value added last is kept regardless of its size. */
 export class ByteBudgetCache<Value> {
   readonly #maxBytes: number;
   readonly #drop: (value: Value) => void;

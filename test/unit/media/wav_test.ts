@@ -34,7 +34,7 @@ for (const [name, { options, error }] of Object.entries(ENCODINGS)) {
   });
 }
 
-/** By ITU-T G.711: the encoding's number, and the 16-bit values of every sixteenth code, from 0 on. */
+/** By ITU-T G.711: the encoding's number, and the 16-bit values of every sixteenth code, counted from 0. */
 const TELEPHONY: Readonly<Record<string, readonly [encoding: number, values: string]>> = {
   "A-law": [
     6,

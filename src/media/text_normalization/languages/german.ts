@@ -29,7 +29,7 @@ const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 const AND = String.raw`(?:\/|, |,? (?:und|oder|bis|bzw\.|beziehungsweise|sowie|wie|noch) )`;
 const JOINED = String.raw`(?:\d{1,3}\.${AND})*`;
 const JOINED_AFTER = String.raw`(?:${AND}\d{1,3}\.)*`;
-/** Like {@linkcode JOINED}, also with nouns: "1. Mai und". */
+/** Like {@linkcode JOINED}, but allows nouns too: "1. Mai und". */
 const JOINED_BEFORE = new RegExp(String.raw`(?:\d{1,3}\.(?: \p{Lu}\p{L}+)?${AND})*$`, "u");
 /** Prepositions that directly precede an ordinal in the dative: "in 2. Auflage". */
 const DATIVE = endsIn("in|mit|aus|nach|von|zu|bei|auf");
