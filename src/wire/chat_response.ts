@@ -1,5 +1,5 @@
 /**
- * The answers to a chat completion request, whole or in chunks. The content of a whole one may be an image or audio,
+ * The responses to a chat completion request, whole or in chunks. The content of a whole one may be an image or audio,
  * from endpoints that take `messages` and create files.
  *
  * @module
@@ -159,7 +159,7 @@ function usage(counts: UsageCounts): z.output<typeof Usage> {
   };
 }
 
-/** Builds the answer to a request that is not streamed. */
+/** Builds the response to a request that is not streamed. */
 export function chatCompletion(
   head: CompletionHead,
   result: Pick<ChatCompletion, "choices" | "prompt_logprobs"> & { readonly usage: UsageCounts },
@@ -238,23 +238,23 @@ const AudioContent = z.object({
   audio_url: z.object({ url: z.string().describe("A data: URL of an audio file") }),
 }).meta({ id: "AudioContent" });
 
-/** An answer that holds an image. */
+/** A completion that holds an image. */
 export const ImageCompletion = completionSchema(ImageContent).meta({ id: "ImageCompletion" });
 
-/** An answer that holds speech. */
+/** A completion that holds speech. */
 export const AudioCompletion = completionSchema(AudioContent).meta({ id: "AudioCompletion" });
 
 export type ImageCompletion = z.output<typeof ImageCompletion>;
 
 export type AudioCompletion = z.output<typeof AudioCompletion>;
 
-/** Builds an answer that holds a PNG file. */
+/** Builds a completion that holds a PNG file. */
 export function imageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
   const url = `data:image/png;base64,${png.toBase64()}`;
   return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
 }
 
-/** Builds an answer that holds an audio file. @param speech.numTokens tokens of the text. */
+/** Builds a completion that holds an audio file. @param speech.numTokens tokens of the text. */
 export function audioCompletion(
   head: CompletionHead,
   speech: {

@@ -1,5 +1,5 @@
 /**
- * Embedding requests and their answers: `/embeddings` as in OpenAI's API, `/v2/embed` as in Cohere's.
+ * Embedding requests and their responses: `/embeddings` as in OpenAI's API, `/v2/embed` as in Cohere's.
  *
  * @module
  */
@@ -255,7 +255,7 @@ export const CohereEmbedRequest = z.object({
 
 const Vectors = z.array(z.array(z.number()));
 
-/** The answer of `/v2/embed`. */
+/** The response of `/v2/embed`. */
 export const CohereEmbedResponse = z.object({
   id: z.string(),
   response_type: z.literal("embeddings_by_type"),

@@ -1,5 +1,5 @@
 /**
- * The requests to `/messages` and `/messages/count_tokens`, the chat endpoints of Anthropic's API, and their answers.
+ * The requests to `/messages` and `/messages/count_tokens`, the chat endpoints of Anthropic's API, and their responses.
  *
  * @module
  */

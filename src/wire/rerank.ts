@@ -1,5 +1,5 @@
 /**
- * Requests to `/rerank` and `/score`, and their answers.
+ * Requests to `/rerank` and `/score`, and their responses.
  *
  * @module
  */

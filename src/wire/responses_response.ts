@@ -108,7 +108,7 @@ export const InputItemList = z.object({
   has_more: z.boolean(),
 }).meta({ id: "ResponseInputItems" });
 
-/** The answer to a request that deletes a response. */
+/** The result of deleting a response. */
 export const DeletedResponse = z.object({
   id: z.string(),
   object: z.literal("response"),

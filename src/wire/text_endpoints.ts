@@ -1,6 +1,6 @@
 /**
- * Requests and answers about text, other than chat: `/completions` continues a text without a chat template; `/tokenize`,
- * `/detokenize` and `/apply-template` have the formats of vLLM and llama.cpp.
+ * Requests and responses about text, other than chat: `/completions` continues a text without a chat template;
+ * `/tokenize`, `/detokenize` and `/apply-template` have the formats of vLLM and llama.cpp.
  *
  * @module
  */
@@ -179,7 +179,7 @@ export const DetokenizeRequest = z.object({
   model: z.unknown().optional(),
 }, { error: "a JSON object" }).meta({ id: "DetokenizeRequest" });
 
-/** The answer with the tokens. */
+/** The response of `/tokenize`. */
 export const TokenizeResponse = z.object({
   count: integerFrom(0),
   max_model_len: integerFrom(1).nullable(),
@@ -208,11 +208,11 @@ export function tokenPiece(bytes: readonly number[]): string | number[] {
   }
 }
 
-/** The answer with the text, under vLLM's and llama.cpp's names. */
+/** The response of `/detokenize`: the text under vLLM's and llama.cpp's names. */
 export const DetokenizeResponse = z.object({ prompt: z.string(), content: z.string() })
   .meta({ id: "DetokenizeResponse" });
 
-/** The answer with the rendered prompt. */
+/** The response of `/apply-template`: the rendered prompt. */
 export const ApplyTemplateResponse = z.object({ prompt: z.string() })
   .meta({ id: "ApplyTemplateResponse" });
 

@@ -1,5 +1,5 @@
 /**
- * Transcripts as models return them, and the answers to a transcription request.
+ * Transcripts as models return them, and the responses to a transcription request.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { z } from "zod";
 import { integerFrom } from "./fields.ts";
 import type { Granularity } from "./transcription_request.ts";
 
-/** The short answer. */
+/** The response in the format `json`. */
 export const Transcription = z.object({ text: z.string() }).meta({ id: "Transcription" });
 
 const Segment = z.object({
@@ -29,7 +29,7 @@ const Word = z.object({
   end: z.number().describe("Seconds"),
 }).meta({ id: "TranscriptionWord" });
 
-/** The long answer. */
+/** The response in the format `verbose_json`. */
 export const VerboseTranscription = z.object({
   task: z.literal("transcribe"),
   language: z.string().describe("English name of the language, in lower case; empty if unknown"),
@@ -106,7 +106,7 @@ export function transcriptText(segments: readonly Pick<TranscriptSegment, "text"
   return segments.map(({ text }) => text).join("").trimStart();
 }
 
-/** Builds the `verbose_json` answer, with the requested times. */
+/** Builds the `verbose_json` response, with the requested times. */
 export function verboseTranscription(
   transcript: Transcript,
   granularities: ReadonlySet<Granularity>,

@@ -1,6 +1,6 @@
 /**
- * Known fields that are not supported. A field that would change the meaning of the answer is refused. A field that
- * tunes sampling, or how the answer is computed, is ignored with a warning.
+ * Known fields that are not supported. A field that would change the meaning of the response is refused. A field that
+ * tunes sampling, or how the response is computed, is ignored with a warning.
  *
  * @module
  */
@@ -266,14 +266,14 @@ const FALSE_COUNTS: ReadonlySet<string> = new Set(["normalize", "skip_special_to
 /** Fields for which an empty object is a meaningful value: it requests the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
 
-/** Requests, by the kind of their answer. */
+/** Kinds of requests, by their response. */
 export type AnswerFamily = keyof typeof UNSERVED;
 
 /**
  * Checks `body` for known fields that are not supported.
  *
  * @param body the body of a JSON request, or the texts of a form.
- * @param answer the kind of answer to the request.
+ * @param answer the kind of response to the request.
  * @returns a warning for each field that is ignored.
  * @throws {HearthError} `invalid_value` naming the first field that is refused.
  */

@@ -21,7 +21,7 @@ import type { EndedRequest } from "./requests.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
-/** Bucket bounds in seconds; answers may take minutes. */
+/** Bucket bounds in seconds; a response may take minutes. */
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /** Counts answered requests, and their seconds, by one label. */

@@ -17,7 +17,7 @@ import { isLocal } from "./locality.ts";
 import type { MediaDeps } from "./media.ts";
 import type { AppDeps, Call, Env } from "./route.ts";
 
-/** nginx's status for a client that disconnected before the answer. It is only logged. */
+/** nginx's status for a client that disconnected before the response. It is only logged. */
 const CLIENT_DISCONNECTED = 499;
 
 /** A request whose response is complete. */
@@ -152,7 +152,7 @@ function chooseRequestId({ headers }: Request): string {
   return SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
 }
 
-/** Creates the id of an answer, or of a part of one. */
+/** Creates the id of a response, or of a part of one. */
 export function newId(prefix: string): string {
   return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
 }
@@ -204,7 +204,7 @@ export function inOwnWords(error: unknown, ownParam: (param: string) => string):
   return new HearthError(error.kind, message, { param, cause: error.cause });
 }
 
-// Warnings about a request that is answered anyway: one log line, and the answer's `warning` header.
+// Warnings about a request that is answered anyway: one log line, and the response's `warning` header.
 
 /** Maximum number of characters of a warning, because clients may have chosen a part of it. */
 const MAX_CHARS = 200;
@@ -224,7 +224,7 @@ export function warnOfTools(call: Call, types: readonly string[]): void {
   warn(call, `tools are ignored: this server does not have ${types.join(" ")}`);
 }
 
-/** Logs a request's warnings and sets the header of its answer; does nothing if there are none. */
+/** Logs a request's warnings and sets the header of its response; does nothing if there are none. */
 function reportWarnings(call: Call): void {
   const warnings = call.get("warnings");
   if (warnings === undefined) return;

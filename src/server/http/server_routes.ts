@@ -167,7 +167,7 @@ export function announceShutdown({ settings }: Pick<StopDeps, "settings">): Midd
   };
 }
 
-/** The endpoint that stops the server once its answer has been sent. */
+/** The endpoint that stops the server once its response has been sent. */
 export function shutdownRoute(
   { settings, requestShutdown }: StopDeps,
 ): Route {

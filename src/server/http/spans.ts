@@ -198,7 +198,7 @@ interface EndedRequest {
 /**
  * Builds the spans of a request below the one that its `traceparent` names (W3C Trace Context): one for the request,
  * and those of the model's work. None if the caller's trace is not sampled. Spans never hold content of the request or
- * the answer.
+ * the response.
  */
 export function toSpans({ request, route, status, startMs, work }: EndedRequest): Span[] {
   const header = request.headers.get("traceparent") ?? "";

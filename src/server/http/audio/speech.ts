@@ -220,7 +220,7 @@ export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): 
 }
 
 const MIB = 1024 * 1024;
-/** Maximum number of bytes of audio in a JSON answer. As base64, more would approach JavaScript's longest string. */
+/** Maximum number of bytes of audio in a JSON response. As base64, more would approach JavaScript's longest string. */
 const MAX_WHOLE_BYTES = 100 * MIB;
 
 /**
@@ -239,7 +239,7 @@ async function speechAsJson(
 
 /**
  * Streams audio as it is generated. Audio that came as a single event has a `content-length`. An error after the first
- * audio is logged, and aborts the answer.
+ * audio is logged, and aborts the response.
  */
 async function speechAsSound(
   events: TaskEvents<SpeakEvent>,

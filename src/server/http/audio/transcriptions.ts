@@ -180,7 +180,7 @@ async function readTranscript(
   return { language, durationSeconds, truncated, segments };
 }
 
-/** Makes the answer in the requested format. It has a header `truncated` if the recording ends early. */
+/** Makes the response in the requested format. It has a header `truncated` if the recording ends early. */
 function transcriptAnswer(
   transcript: Transcript,
   options: TranscriptionOptions,

@@ -195,7 +195,7 @@ function isEscaped(text: string, quote: number): boolean {
 export interface ToJsonThread {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /**
-   * A port for one answer. Deno keeps a buffer of the largest message that was posted to a worker, perhaps a hundred
+   * A port for one result. Deno keeps a buffer of the largest message that was posted to a worker, perhaps a hundred
    * megabytes, as long as the worker lives; a port's buffer is freed with the port.
    */
   readonly port: MessagePort;

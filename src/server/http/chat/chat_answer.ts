@@ -293,7 +293,7 @@ class ThoughtParts {
 
 /**
  * Puts text into `content`, unless it is empty: log-probabilities of markup come without text, and clients would take
- * an empty string for the beginning of an answer.
+ * an empty string for the start of an answer.
  */
 function toContent(text: string): Placed {
   return text === "" ? {} : { content: text };

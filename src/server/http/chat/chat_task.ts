@@ -155,7 +155,7 @@ export function listHostedTools({ tools }: ToolFields): string[] {
   return (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
 }
 
-/** Whether a request uses OpenAI's older fields for tools; the answer then does too. */
+/** Whether a request uses OpenAI's older fields for tools; the response then does too. */
 export function wantsFunctionCall({ tools, functions }: ToolFields): boolean {
   return !tools?.length && (functions?.length ?? 0) > 0;
 }

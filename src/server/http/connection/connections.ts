@@ -1,6 +1,6 @@
 /**
  * The open connections of a server: how many there may be, which ones are closed first, their unfinished responses, and
- * the answer to input that is not a valid request.
+ * the response to input that is not a valid request.
  *
  * @module
  */

@@ -79,7 +79,7 @@ function ownParam(param: string, request: EmbeddingRequest): string {
   return (request.input_type ?? null) === null ? "task" : "input_type";
 }
 
-/** Writes a JSON answer in chunks, so that other requests run between the chunks of a large one. */
+/** Writes a JSON response in chunks, so that other requests run between the chunks of a large one. */
 function toJsonResponse(chunks: Generator<string>): Response {
   const first = chunks.next().value!;
   const second = chunks.next();
