@@ -16,7 +16,7 @@ Deno.test("run reads PDF files: page by page, as text, and not more pages than a
       ...["run", "hearth-demo-chat", "-i", path, "-i", "What is this?", "--max-pdf-pages", "1"],
     ]);
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /text\.pdf: The PDF has 2 pages; at most 1 are read/);
+    assert.match(refused.stderr, /text\.pdf: The PDF has 2 pages; at most 1 are allowed/);
     const words = ["--max-tokens", "5", "--temperature", "0"];
     const answered = await runHearth([
       ...["run", "hearth-demo-chat", "-i", path, "-i", "What is this?", ...words],
