@@ -132,7 +132,7 @@ export interface RowsMask extends Mask {
  *
  * where `own` is the alpha that the image had, 0 to 255; the product is rounded half up, and NaN counts as 0. Pixels
  * whose alpha becomes 0 also lose their colours, which nobody needs and which make files larger and slower to write.
- * Other colours stay as they are.
+ * Other colours are unchanged.
  *
  * @param image RGBA, which is changed in place, or RGB, which is opaque and left unchanged.
  * @returns RGBA.

@@ -11,7 +11,7 @@
 //   roots     vec2<f32> [400]              e^(-2 pi i n / 400)
 //   filters   Weight [starts[MELS]]        the filters' weights, filter by filter, each with the index of its bin
 //   starts    u32 [MELS + 1]               filter m owns weights starts[m] to starts[m + 1]
-//   energies  f32 [rows, MELS, FRAMES]     frames from row.reached on, rounded up to 8, are left as they were
+//   energies  f32 [rows, MELS, FRAMES]     frames from row.reached on, rounded up to 8, are not written
 //   loudest   u32 [recordings]             the bits of an energy; energies are not negative, so their bits have the
 //   same order
 //

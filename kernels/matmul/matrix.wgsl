@@ -1,6 +1,6 @@
-// The matrix of a product as it is stored, and `finish`, which turns a row's sums with it into outputs: bias,
-// activation, gate, scale, soft cap and residual. See matvec.ts for the formula. With IS_LOOPED, `accumulate` adds up
-// the products with the matrix; other kernels have unrolled loops of their own.
+// The matrix of a product in its stored format, and `finish`, which turns a row's sums into outputs: bias, activation,
+// gate, scale, soft cap and residual. See matvec.ts for the formula. With IS_LOOPED, `accumulate` adds up the products
+// with the matrix; other kernels have unrolled loops of their own.
 
 //# if !HAS_SUM
 @group(0) @binding(2) var<storage, read> bias: array<elem>;

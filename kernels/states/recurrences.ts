@@ -120,7 +120,7 @@ export interface LinearAttentionParams {
   readonly elem: Elem;
   /** Number of heads of values and states. */
   readonly heads: number;
-  /** Head `h` uses query head `floor(h * queryHeads / heads)`; keys correspondingly. */
+  /** Head `h` uses query head `floor(h * queryHeads / heads)` and key head `floor(h * keyHeads / heads)`. */
   readonly queryHeads: number;
   readonly keyHeads: number;
   readonly keyDim: number;

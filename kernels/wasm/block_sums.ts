@@ -56,7 +56,7 @@ export function add<Sum>(sum: v128, low: v128, high: v128, evens: v128, odds: v1
   );
 }
 
-/** Like {@linkcode add}, with weights as they are stored: the low halves of bytes before the high ones. */
+/** Like {@linkcode add}, with weights in their stored order: the low halves of bytes before the high ones. */
 @inline
 export function addWeights<Sum>(sum: v128, weights: v128, mask: v128, evens: v128, odds: v128): v128 {
   const high = v128.and(i16x8.shr_u(weights, 4), mask);

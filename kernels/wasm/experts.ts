@@ -77,8 +77,8 @@ function rowAt(node: ExpertsProduct, step: ExpertPairs, pair: u32): usize {
 }
 
 /**
- * Activates the products of a pair. Outputs are computed four at a time, so some beyond the last may be computed in
- * vain.
+ * Activates the products of a pair. Outputs are computed four at a time, so a few beyond the last may be computed and
+ * not used.
  */
 function complete(
   node: ExpertsProduct,

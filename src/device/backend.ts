@@ -84,7 +84,7 @@ export interface Backend {
    * Copies rows between two tensors of the same dtype and width, before anything that runs later.
    *
    * @param from written by a session of this backend.
-   * @param to likewise, or a tensor in an allocated storage.
+   * @param to written by a session too, or a tensor in an allocated storage.
    */
   copyRows(from: Tensor, to: Tensor, range: RowRange): void;
   /**

@@ -142,7 +142,7 @@ const STATE: Product = { vector: "h_prev", base: "h_base", value: "hv", matrix: 
 export function shareLstmCell(code: string, threads: number): string {
   if (threads < TEAM || !code.includes(UNIT) || !code.includes(WORKGROUP_SIZE)) return code;
   const [head, body = ""] = code.split(UNIT);
-  // The bases of vectors and matrices are computed before the first loop, and between the loops.
+  // The shader computes the addresses of vectors and matrices before the first loop, and between the loops.
   const [beforeInput, afterInput] = body.split(makeOriginalLoop(INPUT));
   const [beforeState, tail] = afterInput?.split(makeOriginalLoop(STATE)) ?? [];
   // Shaders for sequences of several lengths have a return before the loops. They stay unchanged.

@@ -64,7 +64,7 @@ export function compileCut(
       : { refused: `It does not compute "${missed.name}", which a later segment needs.` };
   });
 
-  /** @param rows tensors that depend on positions only, but that dispatches compute nevertheless. */
+  /** @param rows tensors that dispatches compute even though they depend on positions only. */
   function compileAll(rows: ReadonlySet<string>): CompiledSegment[] {
     return cut.segments.map((own) => {
       const segment = compileOne(own, rows);

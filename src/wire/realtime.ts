@@ -103,8 +103,8 @@ const OlderSession = z.object({
 }, sessionError);
 
 /**
- * Applies an update to the settings. Fields that it leaves out stay as they are. `null` turns off the detection of
- * turns, or turns on the detection of the language.
+ * Applies an update to the settings. Fields that it leaves out are unchanged. `null` turns off the detection of turns,
+ * or turns on the detection of the language.
  *
  * @param event an event of type `session.update`, or of the older `transcription_session.update`.
  * @param model the loaded model. If it does not know the language, but OpenAI's API does, the language is ignored:

@@ -47,7 +47,7 @@ export class WebGpuKernels implements KernelExecutor {
    * one after another and share scratch too; other programs may run while those are suspended.
    */
   readonly #scratch = new Map<ReadonlyMap<string, GPUBuffer>, Map<string, GPUBuffer>>();
-  /** Inputs of the cut that are on the host, by name. `tensor` is the one that the buffer holds. */
+  /** Inputs of the cut that are on the host, by name. `tensor` is the tensor that was uploaded to `buffer`. */
   readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();
 
   private constructor(gpu: GpuContext, options: KernelsOptions) {

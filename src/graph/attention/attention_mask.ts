@@ -42,7 +42,7 @@ export function readVisibility(
       const seen = mask.dtype === "bool" ? element !== 0 : element > HIDDEN_SCORE;
       if (mask.dtype !== "bool" && seen && element !== 0) {
         throw new Refusal(
-          `The mask of ${of} adds ${element} to a score: a bias by distance (ALiBi) or the like.`,
+          `The mask of ${of} adds ${element} to a score, like a bias by distance (ALiBi).`,
         );
       }
       if (plane > 0 && visible[i] !== Number(seen)) {

@@ -2,8 +2,8 @@
  * Cuts an encoder of audio or image features, whose tokens all attend to each other. Hearth's kernel runs the
  * attentions without storing the scores of all pairs of tokens. Pure.
  *
- * The inputs of a run all have the same size and stay apart on the first axis, so segments may mix the tokens of an
- * input.
+ * The inputs of a run all have the same size, and each has its own index on the first axis. So segments may mix the
+ * tokens of an input.
  *
  * @module
  */

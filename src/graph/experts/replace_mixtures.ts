@@ -34,7 +34,7 @@ interface MixtureGraph {
 
 const FINDERS = [findExperts, findGatheredExperts, findLoopedExperts];
 
-/** Replaces the mixtures that Hearth's kernels compute; others stay as they are. */
+/** Replaces the mixtures that Hearth's kernels compute; others are unchanged. */
 export function replaceMixtures(search: MixtureSearch): MixtureGraph {
   const { inputs } = search.probes;
   const mixtures: ReplacedMixture[] = [];

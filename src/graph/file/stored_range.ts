@@ -277,7 +277,7 @@ export class RowFile implements Disposable {
   }
 }
 
-/** Finds the bytes of a constant as they are before widening. */
+/** Finds the bytes of a constant before widening. */
 function findSource(data: TensorBytes): TensorBytes {
   return data.kind === "widened" ? data.source.data : data;
 }

@@ -23,7 +23,7 @@ interface Matrix {
 
 const BITS: Readonly<Record<string, 4 | 8>> = { int4: 4, uint4: 4, int8: 8, uint8: 8 };
 
-/** Replaces such products. Other nodes stay as they are. */
+/** Replaces such products. Other nodes are unchanged. */
 export function multiplyDequantized(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const constants: Tensor[] = [];

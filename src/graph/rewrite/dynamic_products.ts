@@ -29,7 +29,7 @@ interface DynamicProduct {
   readonly output: string;
 }
 
-/** Replaces such products. Other nodes stay as they are. */
+/** Replaces such products. Other nodes are unchanged. */
 export function multiplyInBlocks(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const replaced = new Map<string, { readonly nodes: Node[]; readonly constants: Tensor[] }>();

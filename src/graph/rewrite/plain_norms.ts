@@ -22,7 +22,10 @@ import {
 } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** Prevents division by zero for rows of zeros. It is too small to change the result for other rows. */
+/**
+ * Epsilon of norms that have none. It prevents division by zero for rows of zeros, and is too small to change the
+ * result for other rows.
+ */
 const EPSILON = 1e-12;
 
 /** A norm over the last axis. */

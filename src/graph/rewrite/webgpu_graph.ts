@@ -41,8 +41,8 @@ export interface WeightInputs {
 }
 
 /**
- * Applies {@linkcode liftWeights} to graphs with at least 32 MiB of large weights. Other graphs stay as they are, and
- * so do graphs with nested graphs, which may read constants of the outer graph.
+ * Applies {@linkcode liftWeights} to graphs with at least 32 MiB of large weights. Other graphs are unchanged, and so
+ * are graphs with nested graphs, which may read constants of the outer graph.
  */
 export function liftLargeWeights(model: ModelProto): WeightInputs {
   const left = { model, weights: [] };

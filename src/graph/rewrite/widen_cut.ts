@@ -37,7 +37,7 @@ const MAX_MATRIX_BYTES = 2 ** 30;
 const [FLOAT16, FLOAT32] = [toDtypeCode("float16"), toDtypeCode("float32")];
 
 /**
- * Converts constants, and tensors that cross between segments, to f32. The inputs of the cut stay as they are.
+ * Converts constants, and tensors that cross between segments, to f32. The inputs of the cut are unchanged.
  *
  * @returns the cut itself if nothing in it is f16, if a node other than a cast creates f16 tensors, or if a segment's
  * matrices would exceed {@linkcode MAX_MATRIX_BYTES}.

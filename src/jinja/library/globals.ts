@@ -113,7 +113,7 @@ const MONTHS =
 
 const DAY_MS = 86_400_000;
 
-/** Formats a date. Directives that are not known stay as they are. */
+/** Formats a date. Unknown directives are copied unchanged. */
 function formatTime(format: string, date: Date): string {
   return format.replaceAll(/%(-?)([A-Za-z%])/g, (directive, noPadding: string, code: string) => {
     const text = FIELDS[code]?.(date) ?? directive;

@@ -164,7 +164,7 @@ interface TruncateOptions {
   readonly leeway: number;
 }
 
-/** A value of any type whose length is within the limit stays as it is. */
+/** A value of any type whose length is within the limit is unchanged. */
 function truncate(value: Value, { length, killsWords, end, leeway }: TruncateOptions): Value {
   const kept = length - countChars(end);
   if (kept < 0) raise("AssertionError", `expected length >= ${countChars(end)}, got ${length}`);

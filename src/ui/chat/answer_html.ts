@@ -76,7 +76,7 @@ export function showFormulas(root: ParentNode): void {
   }, () => {});
 }
 
-/** Typesets one formula. Text that is not LaTeX stays as it is. */
+/** Typesets one formula. Text that is not LaTeX is unchanged. */
 function showFormula(code: HTMLElement): void {
   const written = code.textContent ?? "";
   try {

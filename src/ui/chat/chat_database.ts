@@ -152,7 +152,7 @@ export async function saveTurn(turn: Turn): Promise<void> {
 }
 
 /**
- * Adds turns and conversations that do not exist yet. Existing ones stay as they are, but are restored if they were
+ * Adds turns and conversations that do not exist yet. Existing ones are unchanged, but are restored if they were
  * deleted.
  */
 export async function addMissing(
