@@ -123,12 +123,12 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   "no text": [{ input: undefined }, "invalid_value", /^input: want a text to speak.*saw nothing/],
   "an empty text": [{ input: "" }, "invalid_value", /^input: want a text of 1 to 500000.*nothing/],
   "blanks": [{ input: " \n\t" }, "invalid_value", /^input: want a text of 1 to 500000.*nothing/],
-  "signs alone": [
+  "a text of only signs": [
     { input: "... \u{1f600} !!!" },
     "invalid_value",
     /^input: want words in a language that the model speaks, saw \d+ characters without any/,
   ],
-  "another script": [
+  "a text in an unknown script": [
     { input: "\u4f60\u597d\u3002" },
     "invalid_value",
     /^input: want words in a language that the model speaks, saw \d+ characters without any/,
@@ -138,8 +138,8 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
     "invalid_value",
     /^input: want a text of 1 to 500000 characters, saw 500001/,
   ],
-  "a number": [{ input: 5 }, "invalid_value", /^input: want a string, saw 5/],
-  "both forms": [
+  "a number as the text": [{ input: 5 }, "invalid_value", /^input: want a string, saw 5/],
+  "both input and messages": [
     { messages: [{ role: "user", content: "x" }] },
     "invalid_value",
     /^messages: want no value together with input/,

@@ -126,7 +126,7 @@ const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name
 ).find((folder) => folder !== undefined);
 
 Deno.test({
-  name: "translations: a multilingual Whisper gives the same in English as it transcribes" +
+  name: "translations: a multilingual Whisper answers an English recording in English" +
     unlessThere(MULTILINGUAL !== undefined, "models/whisper-tiny", "OpenAI's own weights"),
   // So far there is no multilingual model to test with, only its tokenizer.
   ignore: MULTILINGUAL === undefined,

@@ -61,7 +61,7 @@ export const RESIZE_CASES: readonly ResizeCase[] = [
   { name: "a high line", image: noiseImage(1, 3000), format: makeFormat({ filter: "bicubic" }) },
   { name: "the same size", image: noiseImage(16, 12), format: makeFormat({}) },
   {
-    name: "channels side by side",
+    name: "interleaved channels",
     image: noiseImage(33, 9),
     format: makeFormat({ layout: "nhwc", width: 17, height: 5 }),
   },
@@ -71,7 +71,7 @@ export const RESIZE_CASES: readonly ResizeCase[] = [
     format: makeFormat({ contentWidth: 16, contentHeight: 8 }),
   },
   {
-    name: "with a border, channels side by side",
+    name: "with a border, interleaved channels",
     image: noiseImage(20, 40),
     format: makeFormat({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
   },

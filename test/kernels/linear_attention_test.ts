@@ -22,7 +22,7 @@ const SHAPES: Readonly<Record<string, Shape>> = {
     ...{ heads: 2, queryHeads: 1, keyHeads: 1, keyDim: 8, valueDim: 20, scale: 1 },
     ...{ decay: "factor", decaysRows: false, rates: 0 },
   },
-  "decays of rows and one rate": {
+  "a decay for each row of the state, and one rate": {
     ...{ heads: 2, queryHeads: 2, keyHeads: 1, keyDim: 130, valueDim: 33, scale: 1 },
     ...{ decay: "logarithm", decaysRows: true, rates: 1 },
   },

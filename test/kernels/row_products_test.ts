@@ -95,9 +95,9 @@ async function openProduct(
 }
 
 const cases: readonly (readonly [string, MatvecParams])[] = [
-  ["one product", PLAIN],
-  ["by outputs", { ...PLAIN, weights: { kind: "rows" } }],
-  ["many outputs, in parts", { ...PLAIN, n: 1061, matrixRows: 1061 }],
+  ["a plain product", PLAIN],
+  ["weights stored by output", { ...PLAIN, weights: { kind: "rows" } }],
+  ["many outputs, computed in parts", { ...PLAIN, n: 1061, matrixRows: 1061 }],
   ["more weights than are packed at a time", {
     ...PLAIN,
     k: 128,
@@ -105,7 +105,7 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     n: 20_001,
     matrixRows: 20_001,
   }],
-  ["the same by outputs", {
+  ["more weights than are packed at a time, stored by output", {
     ...PLAIN,
     k: 128,
     x: { stride: 128, offset: 0 },

@@ -138,8 +138,8 @@ async function openProduct(
 }
 
 const cases: readonly (readonly [string, MatvecParams])[] = [
-  ["one product", PLAIN],
-  ["many outputs, in parts", {
+  ["a plain product", PLAIN],
+  ["many outputs, computed in parts", {
     ...PLAIN,
     k: 32,
     x: { stride: 32, offset: 0 },
@@ -147,7 +147,7 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     matrixRows: 1060,
   }],
   ["a norm, a bias, a gate, a factor and a sum", FULL],
-  ["a last block of weights that is not whole", withWeights(PLAIN, { blockSize: 128 })],
+  ["an incomplete last block of weights", withWeights(PLAIN, { blockSize: 128 })],
   ...([1, 2, 4, 8] as const).flatMap((bits) =>
     [16, 32, 64, 128].slice(bits === 1 ? 1 : 0).flatMap((blockSize) =>
       [false, true].map((hasZeroPoints) =>

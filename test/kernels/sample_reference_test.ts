@@ -26,14 +26,14 @@ const CASES: Record<string, Partial<SamplingParams>> = {
   "temperature 0.3": { temperature: 0.3 },
   "temperature 2": { temperature: 2 },
   "top-k 5": { temperature: 1, topK: 5 },
-  "top-k of more chunks than the row has": { temperature: 1, topK: 40 },
+  "top-k of 40": { temperature: 1, topK: 40 },
   "top-p 0.5": { temperature: 1, topP: 0.5 },
   "top-p 0.99": { temperature: 0.7, topP: 0.99 },
   "min-p 0.05": { temperature: 1, minP: 0.05 },
   "top-n-sigma 1": { temperature: 1.5, topNSigma: 1 },
   "top-n-sigma, top-k and top-p": { temperature: 2, topNSigma: 1.5, topK: 30, topP: 0.9 },
   "top-k and top-p": { temperature: 0.8, topK: 20, topP: 0.8 },
-  "top-k of more chunks and top-p": { temperature: 1.5, topK: 200, topP: 0.7 },
+  "top-k of 200, and top-p": { temperature: 1.5, topK: 200, topP: 0.7 },
   "min-p, top-k and top-p": { temperature: 1.2, minP: 0.02, topK: 30, topP: 0.9 },
 };
 

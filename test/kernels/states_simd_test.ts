@@ -33,11 +33,11 @@ const LINEAR: Readonly<Record<string, Linear>> = {
     ...{ heads: 2, queryHeads: 1, keyHeads: 1, keyDim: 8, valueDim: 20, scale: 1 },
     ...{ decay: "factor", decaysRows: false, rates: 0 },
   },
-  "decays of rows and one rate": {
+  "a decay for each row of the state, and one rate": {
     ...{ heads: 2, queryHeads: 2, keyHeads: 1, keyDim: 130, valueDim: 33, scale: 1 },
     ...{ decay: "logarithm", decaysRows: true, rates: 1 },
   },
-  "decays of rows, no delta rule": {
+  "a decay for each row of the state, without the delta rule": {
     ...{ heads: 2, queryHeads: 2, keyHeads: 2, keyDim: 12, valueDim: 18, scale: 1 },
     ...{ decay: "factor", decaysRows: true, rates: 0 },
   },

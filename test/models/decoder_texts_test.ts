@@ -208,7 +208,7 @@ async function assertReranks(backend: Backend): Promise<void> {
 }
 
 Deno.test({
-  name: "a language model reranks as its uncut graph does, and computes the query once, on the CPU",
+  name: "a language model reranks like its uncut graph, and computes the query once, on the CPU",
   fn: () => assertReranks(new CpuBackend()),
 });
 
@@ -252,7 +252,7 @@ Deno.test("a language model reranks by the tokens that sentence-transformers' Lo
 });
 
 Deno.test({
-  name: "yesNoRerankPrompt() takes prompts apart where the tokenizer sets no token across" +
+  name: "yesNoRerankPrompt() joins query and document to the same tokens as the whole prompt" +
     unlessThere(hasQwen, "tokenizers/qwen3", "the tokenizer of Qwen3-Reranker"),
   ignore: !hasQwen,
   fn: async () => {

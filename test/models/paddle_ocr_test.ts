@@ -142,7 +142,8 @@ Deno.test("an invalid inference.yml is named without quoting its content", async
 });
 
 Deno.test({
-  name: "PP-OCR's own graphs, named as RapidOCR names them, read as when described by hand" +
+  name:
+    "PP-OCR's own graphs with RapidOCR's file names read the same as with a hand-written configuration" +
     unlessThere(PP_OCR !== undefined, "models/ppocr-v2-mobile", "PP-OCR's own weights"),
   ignore: PP_OCR === undefined,
   fn: async () => {

@@ -98,15 +98,15 @@ gpuTest(
   async (gpu) => await assertGolden(await WebGpuBackend.create(gpu)),
 );
 
-Deno.test("loadDecoder() has two quantized tables in one embedding graph, on the CPU", () =>
+Deno.test("loadDecoder() supports two quantized tables in one embedding graph, on the CPU", () =>
   assertGolden(new CpuBackend(), true));
 
 gpuTest(
-  "loadDecoder() has two quantized tables in one embedding graph, on WebGPU",
+  "loadDecoder() supports two quantized tables in one embedding graph, on WebGPU",
   async (gpu) => await assertGolden(await WebGpuBackend.create(gpu), true),
 );
 
-gpuTest("openModel() has 4-bit tables with zero points in bytes, on WebGPU", async (gpu) => {
+gpuTest("openModel() supports 4-bit tables with zero points in bytes, on WebGPU", async (gpu) => {
   await using folder = await makeVisionFolder("gemma4");
   await quantizeTables(folder.path);
   await using files = new FolderFiles(`${folder.path}/onnx`);

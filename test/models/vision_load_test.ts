@@ -37,7 +37,7 @@ interface Fault {
 const FAULTS: readonly Fault[] = [
   {
     family: "qwen2_5_vl",
-    what: "a processor that is not known",
+    what: "an unknown processor",
     says: /processor_class: want one of Qwen2VLProcessor.*; saw "JanusProcessor"/,
     make: (folder) =>
       changeJson(folder, "preprocessor_config.json", (json) => ({
@@ -57,14 +57,14 @@ const FAULTS: readonly Fault[] = [
   },
   {
     family: "llava_qwen2",
-    what: "a processor that counts other tokens than the encoder gives",
+    what: "a processor and an encoder with different numbers of tokens",
     says: /cannot take images: The vision encoder returned 16 rows for 4 image tokens/,
     make: (folder) =>
       changeJson(folder, "processor_config.json", (json) => ({ ...json, patch_size: 28 })),
   },
   {
     family: "llava_qwen2",
-    what: "an encoder of another width",
+    what: "an encoder whose width differs from the decoder's",
     says: /gives rows of 48 numbers, and the decoder takes 32/,
     make: (folder) => {
       const sizes = { ...TINY, decoder: { ...TINY.decoder, hidden: 48 } };
@@ -74,7 +74,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     family: "gemma4",
-    what: "embeddings without what the decoder takes for each layer",
+    what: "embeddings without the decoder's per-layer inputs",
     says: /embeddings' graph gives no "per_layer_inputs" and the decoder takes float32/,
     make: async (folder) => {
       const graph = new GraphBuilder();

@@ -90,7 +90,7 @@ Deno.test("SpeakerEncoder.clone() refuses recordings that cause an overflow", as
 const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
   "no configuration": [{ "config.json": undefined }, /has no config.json/],
   "no graph": [{ "onnx/model.onnx": undefined }, /has no onnx\/model\*\.onnx/],
-  "another width": [speakerEncoderFiles(12), /returns 12 numbers.*takes 8/],
+  "vectors of another width": [speakerEncoderFiles(12), /returns 12 numbers.*takes 8/],
   "other inputs": [
     { "onnx/model.onnx": buildPassing("sound") },
     /has unknown inputs: sound/,

@@ -51,7 +51,7 @@ const CASES: Readonly<Record<string, (dtype: FloatType) => Case>> = {
     nodes: [makeNode("Gather", ["table", "ids"], ["y"])],
     constants: [constant("table", [ROWS, WIDTH], floats(ROWS * WIDTH, dtype))],
   }),
-  "Gather and what follows it": (dtype) => ({
+  "Gather and the operators after it": (dtype) => ({
     nodes: [
       makeNode("Gather", ["table", "ids"], ["rows"]),
       makeNode("Mul", ["rows", "factor"], ["y"]),

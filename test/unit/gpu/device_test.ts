@@ -32,7 +32,7 @@ gpuTest("createBuffer() is counted", (gpu) => {
 });
 
 Deno.test({
-  name: "findAdapter() takes no OpenGL adapter where there is no Vulkan driver",
+  name: "findAdapter() does not fall back on an OpenGL adapter if there is no Vulkan driver",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const device = new URL("../../../src/gpu/device.ts", import.meta.url).href;

@@ -74,7 +74,7 @@ const SPELLED: Readonly<Record<string, readonly Node[]>> = {
     node("Div", ["x", "s"], "n"),
     node("Mul", ["n", "gamma"], "y"),
   ],
-  "in f32 of f16": [
+  "computed in f32 in a graph of f16": [
     cast("x", FLOAT32, "wide"),
     ...variance("wide"),
     node("Sqrt", ["v"], "s"),

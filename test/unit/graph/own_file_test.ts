@@ -29,7 +29,7 @@ Deno.test("listFiles() refuses links out of the folder: files that are read, fol
 }, async () => {
   const cases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "a file": { "model/tokenizer.json": "../home/key" },
-    "an absolute one": { "model/vocab.txt": "/etc/hostname" },
+    "an absolute link": { "model/vocab.txt": "/etc/hostname" },
     "a voice": { "model/default_voice.wav": "../home/key" },
     "weights": { "model/onnx/model.onnx_data": "../../home/key" },
     "a folder": { "model/onnx": "../home" },
@@ -40,8 +40,11 @@ Deno.test("listFiles() refuses links out of the folder: files that are read, fol
     "another repository's blob": {
       [`${SNAPSHOT}/config.json`]: "../../../models--eve--other/blobs/1",
     },
-    "beyond the cache": { [`${SNAPSHOT}/config.json`]: "../../../../home/key" },
-    "blobs that are in no cache": { "blobs/1": "../home/key", "model/a.json": "../blobs/1" },
+    "out of the cache": { [`${SNAPSHOT}/config.json`]: "../../../../home/key" },
+    "into a blobs folder outside a cache": {
+      "blobs/1": "../home/key",
+      "model/a.json": "../blobs/1",
+    },
   };
   const files = ["home/key", "model/config.json", "model-b/vocab.txt"];
   for (const [name, links] of Object.entries(cases)) {

@@ -125,7 +125,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /has an input attention_bias/,
   ],
-  "rotary tables chosen while running": [
+  "rotary tables that are computed at run time": [
     () =>
       decoder(gqa({
         attributes: { do_rotary: 1 },
@@ -149,7 +149,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /as lengths, but it holds something else/,
   ],
-  "a cache that is computed": [
+  "a cache that is computed instead of being an input": [
     () =>
       decoder(gqa({
         inputs: (
@@ -159,7 +159,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /is computed; it should be an input/,
   ],
-  "a query alone, over keys that another layer cached": [
+  "an attention without its own keys, over keys that another layer cached": [
     () =>
       decoder(gqa({
         inputs: (_graph, [q, , , ...rest]) => [q!, "", "", ...rest],
@@ -182,7 +182,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /Conv .* may mix tokens/,
   ],
-  "numbers of each token that come from elsewhere": [
+  "values of each token from another input": [
     () =>
       decoder(
         (graph, layer) => {
@@ -241,7 +241,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /a row per pair of tokens/,
   ],
-  "a number of tokens that is computed with": [
+  "a computation with the number of tokens": [
     () =>
       decoder(after((graph, rows) => {
         const tokens = graph.add("Gather", [graph.add("Shape", [rows]), graph.ints([1], [])]);
@@ -249,7 +249,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /computes with the number of tokens/,
   ],
-  "a mask that segments need": [
+  "a mask that nodes besides the attentions read": [
     () =>
       decoder(after((graph, rows) => {
         const weights = graph.add("Cast", ["attention_mask"], { attributes: { to: 1 } });

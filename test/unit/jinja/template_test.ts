@@ -53,7 +53,7 @@ Deno.test("Template.render() equals Jinja2", () => {
 });
 
 Deno.test({
-  name: "Template.render() gives what Jinja2 gives for the cases in ../shared" +
+  name: "Template.render() gives Jinja2's output for the cases in ../shared" +
     unlessThere(exists(`${CASES}snippets.json`), "cases/templates", "recorded output"),
   ignore: !exists(`${CASES}snippets.json`),
   fn: () => requireEqual(readJson(`${CASES}snippets.json`)),
@@ -75,7 +75,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "Template.render() gives what Jinja2 gives for templates of published models" +
+  name: "Template.render() gives Jinja2's output for templates of published models" +
     unlessThere(
       exists(`${CASES}real/recorded.json`),
       "cases/templates/real",
@@ -164,7 +164,7 @@ const ENDLESS: Readonly<Record<string, string>> = {
   "fields to format": "{{ ('{[' * 4000000).format(1) }}",
   "characters to strip":
     "{% for i in range(50) %}{{ ('ab' * 4000000).strip('abc' * 999999) }}{% endfor %}",
-  "pieces from the end":
+  "text split from the end":
     "{% for i in range(99) %}{% set x = ('a,' * 999999).rsplit(',', 9999999) %}{% endfor %}",
   "sorting": "{% for i in range(999) %}{% set x = range(99999) | sort(reverse=true) %}{% endfor %}",
   "a generator":
@@ -179,7 +179,7 @@ const ENDLESS: Readonly<Record<string, string>> = {
   "long lists": "{% set x = range(99999) | list %}{% for i in x %}{{ -1 in x }}{% endfor %}",
   "many fields": "{{ ('%s' * 500000) % (('a' * 1000,) * 500000) }}",
   "much source": "{% if a %}{% set a = 1 %}{% endif %}".repeat(200_000),
-  "a list of itself":
+  "lists that contain a list many times":
     "{% set l = [1] %}{% for i in range(50) %}{% set l = [l, l, l] %}{% endfor %}{% set ns = namespace(x=[]) %}{% for i in range(60) %}{% set ns.x = {'a': ns.x, 'b': ns.x} %}{% endfor %}{{ ns.x | string | length }}",
 };
 
