@@ -9,7 +9,7 @@
  * @module
  */
 import { Evaluation } from "../evaluate/evaluation.ts";
-import type { Value } from "../evaluate/value.ts";
+import { makeData, type Value } from "../evaluate/value.ts";
 import { GraphIndex, readVector } from "../graph_index.ts";
 import {
   attribute,
@@ -143,10 +143,12 @@ function findDivision(
 ): Division | undefined {
   const moves = listMoves(index, output);
   if (!moves.some(({ opType }) => TAKING.has(opType))) return undefined;
+  // One split of the row, as of a gate and what it multiplies, keeps the order.
+  if (moves.length === 1 && moves[0]!.opType === "Split") return undefined;
   const moving = new GraphIndex({ ...index.graph, nodes: moves });
   const runs = NUM_TOKENS.map((numTokens) => {
     const shape = [1, numTokens, numOutputs];
-    const data = Float64Array.from({ length: numTokens * numOutputs }, (_, i) => i);
+    const data = makeData(numTokens * numOutputs, (i) => i);
     return new Evaluation(moving, new Map([[output, { dtype: "float32", shape, data }]]));
   });
   const areHeads = (name: string) => {
@@ -204,11 +206,11 @@ function readColumns(
     isHeadMajor ? (Math.floor(i / size) * numTokens + token) * size + i % size : token * width + i;
   const columns = Array.from({ length: width }, (_, i) => data[at(0, i)]!);
   const numOutputs = data[at(1, 0)]! - columns[0]!;
-  const isAlike = columns.every((column, i) =>
-    Array.from({ length: numTokens }, (_, token) => data[at(token, i)]! - token * numOutputs)
-      .every((each) => each === column)
-  );
-  return isAlike ? { columns, isHeadMajor } : undefined;
+  for (let token = 1; token < numTokens; token++) {
+    const first = token * numOutputs;
+    if (columns.some((column, i) => data[at(token, i)] !== first + column)) return undefined;
+  }
+  return { columns, isHeadMajor };
 }
 
 function rewrite(
