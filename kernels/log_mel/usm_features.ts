@@ -57,7 +57,7 @@ export function readUsmSpec(
     const value = config[name] ?? fallback;
     if (typeof value === "number" && value >= least && value < 2 ** 20) return value;
     throw new RangeError(
-      `${name} is ${JSON.stringify(value)}; a number from ${least} on is expected.`,
+      `${name} is ${JSON.stringify(value)}; a number of at least ${least} is expected.`,
     );
   };
   const refuse = (name: string, isOff: (value: unknown) => boolean) => {

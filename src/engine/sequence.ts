@@ -223,7 +223,7 @@ class PromptScoring {
     this.#topLogprobs = topLogprobs;
   }
 
-  /** Number of tokens after `start` that a step may compute if it can return `maxRows` rows of logits. */
+  /** Number of tokens, beginning at `start`, that a step may compute if it can return `maxRows` rows of logits. */
   maxTokens(start: number, maxRows: number): number {
     if (this.#numScored >= this.#tokens.length - 1) return Infinity;
     return Math.max(0, this.#numScored - start) + maxRows;

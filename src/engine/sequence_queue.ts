@@ -86,7 +86,9 @@ export class SequenceQueue {
     return true;
   }
 
-  /** Moves `first` and the running sequences after it back to the queue: none may run while an older one waits. */
+  /**
+   * Moves the running sequences at index `first` and after it back to the queue: none may run while an older one waits.
+   */
   restart(first: number): void {
     for (const sequence of this.running.splice(first).reverse()) {
       this.#blocks.release(sequence);

@@ -184,7 +184,10 @@ function readPng(file: Uint8Array): Uint8Array | undefined {
   return undefined;
 }
 
-/** Joins a JPEG file's profile segments of at most 64 KiB. Each gives its number, counted from 1, and how many there are. */
+/**
+ * Joins a JPEG file's profile segments of at most 64 KiB. Each gives its number, counted from 1, and the number of
+ * segments.
+ */
 function readJpeg(file: Uint8Array): Uint8Array | undefined {
   const NAME = "ICC_PROFILE\0";
   const view = viewData(file);

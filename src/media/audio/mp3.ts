@@ -101,8 +101,8 @@ interface MpegFrame extends SyncFrame {
 const KIND_MASK = 0x1e0c00;
 const HEADER_BYTES = 4;
 /**
- * Bitrates in kbit/s, by index, counted from 1: for layers I, II and III of version 1, then for layer I of later versions,
- * then for their other layers.
+ * Bitrates in kbit/s by index, counted from 1: for layers I, II and III of version 1, then for layer I of later
+ * versions, then for their other layers.
  */
 const BITRATES = [
   [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
