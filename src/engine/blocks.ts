@@ -15,7 +15,7 @@ export interface BlockStats extends PoolStats {
   readonly windows: readonly PoolStats[];
   /** Prompt tokens of all sequences that were started. */
   readonly numPrefixQueryTokens: number;
-  /** Prompt tokens of these that were found in the prefix cache. */
+  /** The part of these tokens that was found in the prefix cache. */
   readonly numPrefixHitTokens: number;
   /** Blocks with cached content that were reused for other content. */
   readonly numEvictedBlocks: number;
@@ -225,8 +225,8 @@ export class BlockManager {
   }
 
   /**
-   * Changes the number of blocks of a pool: 0 is the main pool, the others are those of windows. When a pool shrinks,
-   * its last blocks are removed along with their content, and so are cached blocks whose prefix is removed.
+   * Changes the number of blocks of a pool: 0 is the main pool, the others are window pools. When a pool shrinks, its
+   * last blocks are removed along with their content, and so are cached blocks whose prefix is removed.
    *
    * @returns false, without changing anything, if a sequence holds a block that would be removed.
    */
@@ -244,7 +244,7 @@ export class BlockManager {
     const references = new Int32Array(numBlocks);
     references.set(this.#references.subarray(0, numBlocks));
     this.#references = references;
-    // Prefixes begin in low blocks, which are kept longest.
+    // Prefixes begin in blocks with low ids, which are kept longest.
     for (let blockId = Math.min(this.#numBlocks, numBlocks) - 1; blockId >= 0; blockId--) {
       if (!this.#free.has(blockId) || this.#holdsContent(blockId)) continue;
       this.#free.remove(blockId);

@@ -17,7 +17,7 @@ interface KvPoolParts {
 
 export class KvPool {
   readonly #parts: KvPoolParts;
-  /** The size of each pool: the main one, then those of layers with a window. */
+  /** The size of each pool: the main pool, then the window pools. */
   readonly #sizes: readonly PoolSize[];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -122,7 +122,7 @@ export class KvPool {
   }
 }
 
-/** How long after the device refused memory it is asked again. */
+/** Time after which a device that refused memory is asked again. */
 const RETRY_MS = 30_000;
 /**
  * A pool shrinks after being at most half used for this long. People rarely think longer than this between two

@@ -21,7 +21,7 @@ const REASONS: Readonly<
 /** The longest sequences that the context and the largest pools can hold. */
 export class LengthLimits {
   readonly #limits: DecoderLimits;
-  /** Maximum number of blocks that each pool can have: the main one, then those of windows. */
+  /** Maximum number of blocks that each pool can have: the main pool, then the window pools. */
   readonly #mostBlocks: number[];
 
   constructor(limits: DecoderLimits) {
@@ -29,7 +29,7 @@ export class LengthLimits {
     this.#mostBlocks = [limits, ...limits.windows ?? []].map(mostBlocks);
   }
 
-  /** Sets the most blocks that a pool can have; 0 is the main one, the others are those of windows. */
+  /** Sets the maximum number of blocks of a pool: 0 is the main pool, the others are window pools. */
   setPool(pool: number, mostBlocks: number): void {
     this.#mostBlocks[pool] = mostBlocks;
   }
@@ -77,7 +77,7 @@ export class LengthLimits {
   }
 }
 
-/** The most blocks that a decoder's pool may have. */
+/** Maximum number of blocks that a decoder's pool may have. */
 export function mostBlocks({ numBlocks, maxBlocks = numBlocks }: PoolLimits): number {
   return maxBlocks;
 }

@@ -270,8 +270,8 @@ export class PrefixSearch {
   }
 
   /**
-   * Drops blocks from the end of a sequence's table until the state and the window blocks for the position after the
-   * rest are cached.
+   * Drops blocks from the end of a sequence's table until the state after the remaining blocks, and the window blocks
+   * before that position, are cached.
    *
    * @returns the tail that the sequence can continue from, if any.
    */
@@ -300,7 +300,10 @@ export class PrefixSearch {
     );
   }
 
-  /** If something is missing for a prefix of `numKept` blocks: the most blocks to try next. `undefined` otherwise. */
+  /**
+   * Returns the maximum number of blocks to try next, if something is missing for a prefix of `numKept` blocks;
+   * otherwise `undefined`.
+   */
   #findGap(blockIds: Int32List, numKept: number): number | undefined {
     if (this.#parts.slots?.has(blockIds.at(numKept - 1)) === false) return numKept - 1;
     const end = { numTokens: numKept * this.#parts.blockSize };

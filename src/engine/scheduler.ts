@@ -97,7 +97,7 @@ export class Scheduler {
       throw this.#lengths.tooLong(numPromptTokens, maxTokens);
     }
     const maxLength = Math.max(
-      // If no token is to be generated, none needs room in the context.
+      // With `maxTokens` 0, the one token that is still sampled needs no room in the context.
       numPromptTokens + 1,
       Math.min(numPromptTokens + maxTokens, this.maxSequenceLength),
     );
@@ -126,7 +126,7 @@ export class Scheduler {
   /**
    * Changes the number of blocks of a pool.
    *
-   * @param pool 0 is the main one, the others are those of windows.
+   * @param pool 0 is the main pool, the others are window pools.
    * @returns false if sequences hold blocks that would be removed.
    */
   resize(numBlocks: number, pool = 0): boolean {
@@ -137,7 +137,7 @@ export class Scheduler {
    * Limits the number of blocks of a pool, after the device refused more. Sequences can then be no longer than that
    * allows.
    *
-   * @param pool 0 is the main one, the others are those of windows.
+   * @param pool 0 is the main pool, the others are window pools.
    * @returns the sequences that the pool can never hold, each with its error; the caller ends them.
    */
   limitPool(mostBlocks: number, pool = 0): RefusedSequence[] {

@@ -162,7 +162,7 @@ interface StepWanted {
   readonly mostPromptTokens: number;
 }
 
-/** Chooses a step of next tokens and prompts; `undefined` when there is nothing to do. */
+/** Chooses the next tokens and prompt tokens of a step; `undefined` when there is nothing to do. */
 export function chooseStep(
   source: StepSource,
   wanted: StepWanted,
@@ -233,8 +233,8 @@ class StepChoice {
   }
 
   /**
-   * Shortens a chunk that is not the prompt's last to end with a block, where the state may be saved. A chunk that
-   * would then be empty keeps its length.
+   * Shortens a chunk so that it ends with a block, where the state may be saved. The prompt's last chunk keeps its
+   * length, and so does a chunk that would then be empty.
    */
   #endWithBlock({ numComputed, length }: Sequence, numTokens: number): number {
     const end = numComputed + numTokens;

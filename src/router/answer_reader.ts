@@ -7,7 +7,7 @@
 import { Buffer } from "node:buffer";
 import { joinBytes } from "../base/bytes.ts";
 
-/** Size of the first read: enough for the head, and for all of most responses. */
+/** Size of the first read: enough for the head, and for the whole of most responses. */
 const FIRST_READ_BYTES = 4 * 1024;
 const READ_BYTES = 64 * 1024;
 /** Largest head of a response. */

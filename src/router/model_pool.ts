@@ -51,7 +51,7 @@ interface Slot extends Writable<Omit<ModelState, "numWaiting">> {
   isLeaving: boolean;
   /** A counter over all models that increases with each use. */
   lastUse: number;
-  /** Value of this counter when the first waiting request came. */
+  /** Value of that counter when the first of the waiting requests came. */
   waitingSince: number;
   readonly waiting: Set<PromiseWithResolvers<Lease>>;
   idleTimer: ReturnType<typeof setTimeout> | undefined;
@@ -77,7 +77,7 @@ export class ModelPool {
   /**
    * Waits until the model is loaded. Aborting `signal` ends the wait, but not a start that has begun.
    *
-   * @throws {HearthError} `model_not_loaded` when it cannot be loaded, `shutting_down`.
+   * @throws {HearthError} `model_not_loaded` when it cannot be loaded; `shutting_down` when the router is stopping.
    */
   async acquire(model: RoutedModel, signal: AbortSignal): Promise<Lease> {
     signal.throwIfAborted();

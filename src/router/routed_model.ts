@@ -104,7 +104,7 @@ function sumBytes(occupants: readonly Pick<Occupant, "bytes">[]): number {
 
 const TEXT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
 
-/** Kinds of models for paths that do not run the model, or that are aliases. */
+/** Kinds of models that serve a path, for paths that do not run the model and for aliases of paths. */
 const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind[]])[] = [
   [/^\/responses\/.+$/, ["text", "vision", "ocr"]],
   [/^\/v2\/rerank$/, ["rerank"]],
@@ -142,7 +142,7 @@ export function requireModel<M extends RoutedModel>(models: readonly M[], name: 
 /**
  * Chooses the model of a request.
  *
- * @param request.path without `/v1`.
+ * @param request.path path of the request, without `/v1`.
  * @throws {HearthError} `model_not_found`; `unsupported_by_model` if no model serves the path; `invalid_value` if
  * several do and the request names none.
  */

@@ -169,7 +169,7 @@ class PatternParser {
     return this.#flags.ignoresCase ? closeCase(points) : points;
   }
 
-  /** Reads a group of flags only, which apply up to the end of the enclosing group. */
+  /** Reads a group that only sets flags. They apply up to the end of the enclosing group. */
   #takeFlags(): boolean {
     const start = this.#at;
     if (!/^\(\?[a-z-]+\)/.test(this.#chars.slice(start, start + MAX_FLAGS).join(""))) return false;

@@ -41,7 +41,7 @@ interface Parts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;
-  /** Whether more schemas will apply, which may constrain members that these do not mention. */
+  /** Whether further schemas will apply. They may constrain members that these schemas do not mention. */
   readonly isOpen?: boolean;
 }
 

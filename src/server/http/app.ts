@@ -159,8 +159,8 @@ function observe(
 }
 
 /**
- * Hides why the model could not be loaded from callers who may not know it: the reason may contain paths on this
- * machine. If API keys are set, callers with a valid key see it.
+ * Hides the reason why the model could not be loaded, which may contain paths on this machine, from callers who may not
+ * know it. If API keys are set, callers with a valid key see it.
  */
 function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps): unknown {
   const { state } = session;

@@ -103,10 +103,10 @@ export async function readRequest<S extends z.ZodType>(
   call: Call,
   { session, bodyLimits }: AppDeps,
   { path, schema, unserved }: {
-    /** Refused before the body is read if the model does not serve it. */
+    /** Path of the endpoint. If the model does not serve it, the request is refused before its body is read. */
     readonly path?: InferencePath;
     readonly schema: S;
-    /** The requests whose unserved fields are reported; none if absent. */
+    /** The kind of request, whose unserved fields are reported; if absent, none are. */
     readonly unserved?: AnswerFamily;
   },
 ): Promise<z.output<S>> {
@@ -169,7 +169,7 @@ export function shortenPath({ req: { path } }: Call): string {
   return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
 }
 
-/** Owners of paths that this server does not have, by how the path begins. */
+/** Owners of paths that this server does not have, by the pattern of the path. */
 const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
   [/^\/(props|slots|completion|infill|embedding|lora-adapters)$/, "llama.cpp's own API"],
   [/^\/api\/v\d(\/|$)/, "LM Studio's own API"],

@@ -45,7 +45,7 @@ function keepAllWritten({ value, written }: DecodedJson): unknown {
   return value;
 }
 
-/** Fields that hold objects with names of the client's choice, which the model is shown. */
+/** Fields whose objects have names of the client's choice, and are shown to the model. */
 const FIELDS: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
@@ -70,7 +70,7 @@ interface WrittenObject {
 }
 
 /**
- * Finds the outermost objects in such fields whose numbers or keys JavaScript would write differently.
+ * Finds the outermost objects in `FIELDS` whose numbers or keys JavaScript would write differently.
  *
  * @param text valid JSON.
  * @example

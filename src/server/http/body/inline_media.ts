@@ -9,7 +9,7 @@ import { HearthError } from "../../../base/errors.ts";
 import { Base64Decoder } from "../../../media/reference.ts";
 import { decodeJson } from "./decode_json.ts";
 
-/** Length of a key. It is a random UUID, so that a client cannot guess it and put it into a body. */
+/** Length of a key. A key is a random UUID, so that a client cannot guess it and put it into a body. */
 const KEY_CHARS = 36;
 
 /** Base64 is ASCII, so it does not matter that a chunk may end within a character. */

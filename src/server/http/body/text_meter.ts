@@ -44,7 +44,7 @@ interface Frame {
   numNames: number;
 }
 
-/** Receives the bytes of a body as text and media, in order. The chunks are views of what was fed. */
+/** Receives the bytes of a body as text and media, in order. The chunks are views of the chunks that were fed. */
 interface BodyParts {
   onText(bytes: Uint8Array): void;
   /**

@@ -37,7 +37,7 @@ export function limitConnections(wanted: number, maxFiles = readDescriptorLimit(
   return Math.max(1, Math.min(wanted, maxFiles - reserved));
 }
 
-/** Most files that this process may have open; `undefined` if unknown. */
+/** Maximum number of files that this process may have open; `undefined` if unknown. */
 function readDescriptorLimit(): number | undefined {
   try {
     const limits = Deno.readTextFileSync("/proc/self/limits");
@@ -55,7 +55,7 @@ export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;
   readonly #open = new Set<Connection>();
-  /** Connections that have sent no request yet, by when they were accepted, oldest first. */
+  /** Connections that have sent no request yet, with the time when each was accepted, oldest first. */
   readonly #withoutRequest = new Map<Connection, number>();
   /** Connections whose requests have all been answered, longest idle first. */
   readonly #idle = new Set<Connection>();

@@ -187,7 +187,7 @@ export class HeardSound {
     return (this.#end - this.#start) * Int16Array.BYTES_PER_ELEMENT;
   }
 
-  /** Decodes bytes into samples, without buffering these. */
+  /** Decodes bytes into samples, without adding them to the buffer. */
   decode(bytes: Uint8Array): Int16Array<ArrayBuffer> {
     return this.#decoder.push(bytes);
   }

@@ -142,7 +142,7 @@ export class VoiceDetector {
 }
 
 const WINDOW_SECONDS = 0.032;
-/** Anything quieter is never speech, in decibels relative to full scale. */
+/** Level below which sound is never speech, in decibels relative to full scale. */
 const SILENCE_DB = -55;
 /** Level of the noise that is assumed until a quieter moment is heard. */
 const FIRST_NOISE_DB = -45;
