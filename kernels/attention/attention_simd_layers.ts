@@ -92,7 +92,7 @@ export class SimdLayers {
   /** Address of the cache's blocks, and the size of a block in bytes. */
   readonly #cache: { readonly at: number; readonly blockBytes: number };
   #numTokens = 0;
-  /** Number of pairs of a query and a key that it may see. */
+  /** Number of pairs of a query and a key of its sequence, an upper bound of the work. */
   #numPairs = 0;
 
   /** @throws {StartupError} when there is not enough memory. */

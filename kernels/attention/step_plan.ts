@@ -29,12 +29,14 @@ export interface PackedStep {
   readonly maxBlocksPerSequence: number;
 }
 
-/** A step as the layers of a pool see it. Pool 0 is the main one, the others are those of windows. */
+/** Returns a step with the block tables of one pool. Pool 0 is the main one, the others are those of windows. */
 export function stepInPool(step: PackedStep, pool: number): PackedStep {
   return pool === 0 ? step : { ...step, blockTables: step.windowTables![pool - 1]! };
 }
 
-/** A step with the tokens `first` to `end` of another one, to be run after the tokens before them. */
+/**
+ * Returns a step with the tokens `first` to `end` of another one, for which the tokens before `first` must have run.
+ */
 export function sliceStep(step: PackedStep, first: number, end: number): PackedStep {
   const { queryStarts, kvLengths, maxBlocksPerSequence } = step;
   const numSequences = step.sequences.length;

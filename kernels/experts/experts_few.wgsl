@@ -61,7 +61,7 @@ fn sum_at(unit: u32, r: u32) -> f32 {
       //# end
       //# for w in 0..CHUNK * BITS / 32
       //# if IS_NIBBLES
-      // The even levels of a word are one four, the odd ones another.
+      // The even levels of a word form one vec4, the odd ones another.
       let evens$w = vec4<f32>(x$(2 * w).xz, x$(2 * w + 1).xz);
       let odds$w = vec4<f32>(x$(2 * w).yw, x$(2 * w + 1).yw);
       //# for r in 0..ROWS

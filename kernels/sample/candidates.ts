@@ -111,8 +111,8 @@ export const CHUNK = 64;
 const NEGLIGIBLE = -40;
 
 /**
- * A row of logits with the maximum of each 64 of them, so that most passes can skip most of the row. All memory except
- * the row itself is allocated in the constructor.
+ * A row of logits, with the maximum of every 64 of them, so that most passes can skip most of the row. All memory
+ * except the row itself is allocated in the constructor.
  */
 export class ChunkedRow {
   values: Float32Array;

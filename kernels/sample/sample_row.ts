@@ -32,7 +32,7 @@ export interface SamplingParams {
   readonly seed: number;
 }
 
-/** Always the most likely token: nothing cut off, nothing penalised. */
+/** Parameters that always choose the most likely token, without cuts or penalties. */
 export const GREEDY: SamplingParams = {
   temperature: 0,
   topK: 0,

@@ -58,7 +58,8 @@ export class PositionTables {
   }
 
   /**
-   * Returns the table of a tensor that depends on positions only. If tokens have several positions, they are all equal.
+   * Returns the table of a tensor that depends on positions only. If tokens have several positions, the rows are for
+   * tokens whose positions are all equal.
    *
    * @param options.isInterleaved whether repeated elements are neighbours, rather than the two halves of a row.
    * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` if the tensor's rows do not consist of

@@ -53,7 +53,7 @@ async function hook(): Promise<Transformers> {
     useWasmCache: false,
     allowLocalModels: true,
     allowRemoteModels: false,
-    // Errors are thrown as well, and its log would print all elements of all inputs.
+    // Errors are thrown too, and the library's log would print all elements of all inputs.
     logLevel: transformers.LogLevel.NONE,
   });
   return transformers;

@@ -34,7 +34,7 @@ let loaded: Promise<Native> | undefined;
 /** Loads the library, downloading it the first time. @throws {Error} when it cannot be loaded. */
 export function loadNative(): Promise<Native> {
   loaded ??= import(PACKAGE).then((native: Native) => {
-    // Errors are thrown as well.
+    // Errors are thrown too, so they are not logged.
     native.env.logLevel = "fatal";
     // Sessions that keep no memory allocate each tensor anew.
     keepFreedBlocks();

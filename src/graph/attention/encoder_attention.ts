@@ -40,7 +40,7 @@ function refuseCausal(node: Node, attribute: string): void {
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
-/** @throws {Refusal} unless a padding mask hides nothing when nothing is padded, as ones or as lengths. */
+/** @throws {Refusal} unless a padding mask, given as ones or as lengths, hides nothing when nothing is padded. */
 function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
   if (mask === undefined) return;
   requireValues(search, mask, node, {

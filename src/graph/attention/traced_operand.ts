@@ -136,7 +136,7 @@ function traceRows(
   return agrees ? { operand: { tensor, layout, offset }, heads, size, factor } : undefined;
 }
 
-/** The input that a node rearranges, which is its largest one that is not constant. */
+/** The input that a node rearranges: the largest one that is not constant. */
 function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => number) {
   return node.inputs
     .filter((name) => name !== "" && !index.constants.has(name))

@@ -128,7 +128,10 @@ function byScatteredScores(
   };
 }
 
-/** The constant bias that is added to the scores for the choice, if any; `undefined` if the choice is another one. */
+/**
+ * The constant bias that is added to `scores` to get `choice`, if any; `undefined` if `choice` is not computed like
+ * that.
+ */
 function findChoiceBias(
   index: GraphIndex,
   choice: string,
