@@ -65,7 +65,7 @@ const WHOLE_BYTES: readonly number[] = [16, 24];
 
 /** A container's information about its FLAC frames. */
 interface FlacOptions extends Decoding {
-  /** Whether the end of the container is missing. A cut within a frame is detected in any case. */
+  /** Whether the end of the container is missing. A cut within a frame is always detected. */
   readonly isCut?: boolean;
 }
 

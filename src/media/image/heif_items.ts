@@ -51,7 +51,7 @@ export function listPrimaryProperties(file: Uint8Array, format: string): Box[] {
 }
 
 /**
- * Width and height of the image as it is stored.
+ * Width and height of the stored image, before it is rotated.
  *
  * @throws {HearthError} `invalid_media` when the file does not give them.
  */

@@ -26,7 +26,7 @@ const seconds = rule("measure", { unit: "s" });
 const ordinalNumeral = rule("roman", { mark: "ordinal" });
 const ruler = rule("roman", { mark: "ordinal", the: "the" });
 
-/** Names of months in any case, except those that are also words. */
+/** Names of months in upper or lower case, except names that are also words. */
 const MONTH =
   raw`(?<month>(?i:January|February|April|June|July|August|September|October|November|December)|` +
   raw`March|MARCH|May|MAY|(?:(?i:Jan|Feb|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)|Mar|MAR)(?:${STOP}|(?![A-Za-z.])))`;

@@ -148,7 +148,7 @@ export class ChatTemplate {
     };
   }
 
-  /** Merges system messages into the first one if the template does not accept them as they are. */
+  /** Merges system messages into the first one if the template does not accept them at their positions. */
   #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
     const isSystem = ({ role }: TemplateMessage) => role === "system";
     const firstOther = messages.findIndex((message) => !isSystem(message));

@@ -272,7 +272,7 @@ function* readEscape(reader: TextReader): Parsing<string> {
   const numDigits = { x: 2, u: 4, U: 8 }[character];
   if (numDigits === undefined) {
     if (Object.hasOwn(ESCAPES, character)) return ESCAPES[character]!;
-    // A backslash at the end of a line continues the line. Python keeps unknown escapes as they are.
+    // A backslash at the end of a line continues the line. Python keeps unknown escapes unchanged.
     if (character === "\n") return "";
     return /["'\\/]/.test(character) ? character : `\\${character}`;
   }
