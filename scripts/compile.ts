@@ -85,7 +85,7 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
   },
 ];
 
-/** Packages that contain code under the GPL. */
+/** Packages that `--permissive` leaves out, because they contain code under the GPL. */
 const PERMISSIVE = ["phonemizer"] as const;
 
 const repository = fileURLToPath(new URL("../", import.meta.url));

@@ -12,7 +12,7 @@ const LICENCES = fileURLToPath(new URL("./licences/", import.meta.url));
 /** Path of the notices. */
 export const NOTICES = join(REPOSITORY, "THIRD_PARTY_NOTICES");
 
-/** Workspace members whose packages are distributed to users: the page's are bundled into it. */
+/** Workspace members whose packages are distributed to users: the page's packages are bundled into the page. */
 const SHIPPED_MEMBERS = ["src/ui"];
 
 /** Copyright holders of packages without a licence text. */

@@ -14,7 +14,10 @@ import { explainSkipped, listSlowest, readReport, type Report } from "./test_rep
 
 /** Test module that runs the files in its arguments in one isolate. */
 const ENTRY = "test/run_files.ts";
-/** Most files per process: what files leave behind adds up, and the last process should not run alone for long. */
+/**
+ * Maximum number of files per process: what files leave behind adds up, and the last process should not run alone for
+ * long.
+ */
 const MOST_FILES = 16;
 /** Up to this many files run as in a plain `deno test`: in separate isolates, with their output shown immediately. */
 const FEW_FILES = 4;

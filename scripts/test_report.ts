@@ -74,7 +74,7 @@ function readFileSeconds(output: string, shared: readonly string[]): Map<string,
   let file = "";
   for (const line of output.split("\n")) {
     file = /^running \d+ tests? from \.\/(\S+)/.exec(line)?.[1] ?? file;
-    // Steps are indented. The time of a test includes that of its steps.
+    // Steps are indented. The time of a test includes the time of its steps.
     const result = /^(?! ).* (?:ok|FAILED)(?: \([^)]*\))? \(([\d.hmsµ]+)\)$/.exec(line);
     if (result === null) continue;
     const key = shared.length === 0 ? file : shared.find((each) => line.startsWith(`${each} ...`));

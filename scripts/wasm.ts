@@ -34,7 +34,7 @@ const FLAGS = [
   ["--optimizeLevel", "3"],
   ["--runtime", "stub"],
   ["--importMemory", "--noExportMemory", "--noAssert"],
-  // Warns that vectors cannot be passed to JavaScript: they are only passed between our own files.
+  // The warning that vectors cannot be passed to JavaScript: here they are only passed between AssemblyScript files.
   ["--disableWarning", "112"],
 ];
 

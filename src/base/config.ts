@@ -129,7 +129,7 @@ export interface EngineSettings {
   readonly batchInvariant?: boolean | undefined;
   /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
-  /** Most pages of a PDF file; 100 if absent. */
+  /** Maximum number of pages of a PDF file; 100 if absent. */
   readonly maxPdfPages?: number | undefined;
   /** Path or name of the ffmpeg that converts recordings whose format Hearth cannot read; none if absent. */
   readonly ffmpeg?: string | undefined;

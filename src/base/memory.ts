@@ -19,7 +19,7 @@ const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
  */
 const MIN_LOOKS = 4;
 const MAX_LOOKS = 16;
-/** How often memory is returned that was freed without a collection. */
+/** How often memory that was freed without a collection is returned. */
 const TRIM_EVERY_MS = 20_000;
 
 /** Decides when a thread's garbage is worth a collection. Pure. */

@@ -1,5 +1,6 @@
 /**
- * Threads that help the model's thread, and counters that show the main thread which steps the model's thread runs.
+ * Threads that help the model's thread, and counters from which the main thread sees whether the model's thread runs a
+ * step.
  *
  * The main thread starts the helpers: in Deno 2.9 a worker started by a worker waits half a second for a debugger
  * before it runs its first module.

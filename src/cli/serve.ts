@@ -176,8 +176,8 @@ async function getFromHub(
 /**
  * Resolves the model to serve, and fails early if it certainly cannot be served.
  *
- * @throws {StartupError} when there is no such model, its folder holds none, or it would have to be downloaded while
- * offline.
+ * @throws {StartupError} when there is no such model, its folder holds no model, or it would have to be downloaded
+ * while offline.
  */
 async function requireModel({ model: name = DEFAULT_MODEL, offline }: ServeFlags) {
   const model = await nameModel(name, undefined, { asksHub: !offline });

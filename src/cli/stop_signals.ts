@@ -9,7 +9,10 @@ const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM", ...endsWithTerminal() ? ["SIGHUP" as const] : []];
 
-/** Whether closing the terminal ends the process. Under `nohup` it does not, and a listener would change that. */
+/**
+ * Whether closing the terminal ends the process. Under `nohup` it does not, but a listener for SIGHUP would change
+ * that.
+ */
 function endsWithTerminal(): boolean {
   try {
     const [, ignored = "0"] = /^SigIgn:\s*([\da-f]+)$/m.exec(

@@ -168,7 +168,10 @@ async function describeRepository(
   });
 }
 
-/** Explains that a repository has no ONNX graphs: the original ones hold weights for PyTorch, others GGUF files. */
+/**
+ * Explains that a repository has no ONNX graphs: the repositories of original models hold weights for PyTorch, and
+ * others hold GGUF files.
+ */
 async function explainNoGraphs(
   { id, files }: Repository,
   settings: HubSettings,

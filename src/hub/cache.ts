@@ -54,7 +54,7 @@ function findHubHome(environment: Environment): string {
 }
 
 /**
- * The folder of the cache, by the same variables as for huggingface_hub: `HF_HUB_CACHE`, or else a folder below
+ * The folder of the cache, from the variables that huggingface_hub reads too: `HF_HUB_CACHE`, or else a folder below
  * {@linkcode findHubHome}.
  */
 export function findCacheFolder(environment: Environment): string {

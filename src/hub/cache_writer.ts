@@ -50,7 +50,7 @@ export class Draft implements Disposable {
     this.bytes += chunk.length;
   }
 
-  /** Whether the size and digest match those of the hub. May be called once. */
+  /** Whether the size and digest match the hub's. May be called once. */
   isRight(): boolean {
     const { bytes, digest } = this.#target;
     return this.bytes === bytes && this.#digester.hex() === digest.hex;

@@ -178,7 +178,9 @@ export class TransferMeter {
     this.#totalBytes = totalBytes;
   }
 
-  /** Records the bytes at a time; a count that falls (a file restarted) resets the measurement. */
+  /**
+   * Records the number of bytes at a time. A number that falls, because a file was restarted, resets the measurement.
+   */
   record(bytes: number, atMs: number): TransferPace {
     if (bytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#samples.push({ atMs, bytes });

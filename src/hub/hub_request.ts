@@ -51,7 +51,7 @@ interface HubRequest {
  *
  * @returns a 2xx response, whose body the caller reads or cancels.
  * @throws {HubError} for any other response, with the hub's reason and what to do, and if there is no response.
- * @throws {StartupError} when `HF_ENDPOINT` is not an address of the web.
+ * @throws {StartupError} when `HF_ENDPOINT` is not a web address.
  */
 export async function askHub(settings: HubSettings, request: HubRequest): Promise<Response> {
   const { url, subject, headers = {}, signal } = request;

@@ -179,7 +179,7 @@ export const ChatRequest = z.object({
 
 export type ChatRequest = z.output<typeof ChatRequest>;
 
-/** The most tokens that a chat may generate; `undefined` for no limit. */
+/** Maximum number of tokens that a chat may generate; `undefined` for no limit. */
 export function readMaxTokens(request: LimitFields): number | undefined {
   const limit = request.max_completion_tokens ?? request.max_tokens ?? findOtherLimit(request) ?? 0;
   return limit > 0 ? limit : undefined;

@@ -1,6 +1,6 @@
 /**
- * The responses to a chat completion request, whole or in chunks. The content of a whole one may be an image or audio,
- * from endpoints that take `messages` and create files.
+ * The responses to a chat completion request, whole or in chunks. A whole response may hold an image or audio, if its
+ * endpoint takes `messages` and creates a file.
  *
  * @module
  */

@@ -58,7 +58,8 @@ export function isCut({ truncate, truncation }: TruncationFields): boolean | und
 }
 
 /**
- * The most tokens of a request's texts, or `model` for the model's own limit; `undefined` if the texts must not be cut.
+ * Maximum number of tokens of a request's texts, or `model` for the model's own limit; `undefined` if the texts must
+ * not be cut.
  */
 export function readTruncation(
   request: TruncationFields & { readonly truncate_prompt_tokens?: number | null | undefined },

@@ -1,6 +1,6 @@
 /**
- * Fields of chat requests under the names that other servers have for them: llama.cpp, Ollama, TGI, Anthropic,
- * OpenRouter, and servers whose clients were written for these.
+ * Fields of chat requests under other servers' names: those of llama.cpp, Ollama, TGI, Anthropic, OpenRouter and
+ * others.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * The fields of a chat request about tools, and those that constrain the answer's format: OpenAI's `response_format`,
- * vLLM's `structured_outputs` and older `guided_*`, and llama.cpp's `grammar` and `json_schema`.
+ * The fields of a chat request about tools, and the fields that constrain the answer's format: OpenAI's
+ * `response_format`, vLLM's `structured_outputs` and older `guided_*`, and llama.cpp's `grammar` and `json_schema`.
  *
  * @module
  */

@@ -130,7 +130,7 @@ export const TranscriptionRequest = z.object({
   ...GranularityFields,
 }).meta({ id: "TranscriptionRequest" });
 
-/** A translation request as a form. Unlike a transcription request, its text is English and it has no word times. */
+/** A translation request as a form. Unlike a transcription, a translation is English text and has no word times. */
 export const TranslationRequest = TranscriptionRequest.omit({
   "timestamp_granularities[]": true,
   timestamp_granularities: true,

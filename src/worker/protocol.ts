@@ -106,7 +106,7 @@ export type ToRequest =
   /** The server has read a chunk of the answer; see {@linkcode isPaced}. */
   | { readonly type: "taken" };
 
-/** Whether the worker waits for a slow reader before it sends more of such events. */
+/** Whether the worker waits for a slow reader before it sends more such events. */
 export function isPaced(event: TaskEvent): boolean {
   return event.type === "audio";
 }

@@ -116,7 +116,7 @@ export type Change = (stored: Conversation) => Conversation;
 /**
  * Changes a conversation. If the page closes before the change is written, the next visit writes it.
  *
- * @param conversation stored and changed if there is none with its id.
+ * @param conversation the conversation to change, which is stored first if none with its id is stored.
  */
 export async function changeConversation(
   conversation: Conversation,

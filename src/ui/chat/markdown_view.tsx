@@ -90,7 +90,7 @@ class MarkdownView {
     this.#root = root;
   }
 
-  /** Shows `text`. More may follow unless it `isComplete`. */
+  /** Shows `text`. More text may follow unless `isComplete` is set. */
   update(text: string, isComplete: boolean): void {
     if (!text.startsWith(this.#done)) {
       this.#root.replaceChildren();
