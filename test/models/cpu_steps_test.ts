@@ -20,8 +20,8 @@ import { firstTokens } from "../fixtures/engine/steps.ts";
 const LAYERS = 4;
 const NUM_TOKENS = 24;
 /**
- * A sum's last bit may round a level of a row up or down, one of 254, and the keys and values of a text retain it:
- * 0.042 is the largest observed gap, in q4f16 compared with ONNX Runtime's kernels for AVX-512.
+ * The last bit of a sum may decide whether one of a row's 254 levels is rounded up or down, and the keys and values of
+ * a text retain the difference. The largest observed gap is 0.042, between q4f16 and ONNX Runtime's kernels for AVX-512.
  */
 const TIE = 0.05;
 
@@ -82,7 +82,7 @@ for (const dtype of ["q4", "q4f16"] as const) {
     for (const numRows of [1, 6]) assert.equal(await countDecoding(ours.decoder, numRows), 0);
     assert.equal(await countDecoding(ours.decoder, 7), LAYERS + 1);
     for (const seed of seeds) ties.compare(await ours.answer(seed), wanted[seed]!);
-    // Prompts are not steps of one row, and few of these steps are.
+    // Most steps of eight concurrent requests have several rows, as prompts do.
     const together = await Promise.all(seeds.map(ours.answer));
     together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
     ties.requireAtMost(4);

@@ -30,7 +30,7 @@ const END = 22;
 /** Largest allowed difference of logits, whose magnitude is about 1. */
 const TOLERANCE = 2e-5;
 
-/** Dispatches of a step's segments without attentions: before the first attention, of each layer, and of the last. */
+/** Dispatches of each segment of a step: before the first attention, between attentions, and after the last. */
 const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   llama_script_17: [2, 4, 4],
   qwen3_dynamo_18: [1, 4, 4],
@@ -136,7 +136,7 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
       const from = at === PROMPT ? 0 : at - 1;
       const want = await makeLogits(byOrt, makeStep({ from, to: at, firstBlock: 0 }));
       assert.equal(want.length, 2 * cut.output.width);
-      // Tokens after the prompt as few rows, and in other blocks as many.
+      // Kernels for few rows run the tokens after the prompt; in other blocks, kernels for many rows run them again.
       for (const [firstBlock, isDecoding] of [[0, from > 0], [2 * BLOCKS, false]] as const) {
         using submits = countCalls(GPUQueue.prototype, "submit");
         const got = await makeLogits(decoder, makeStep({ from, to: at, firstBlock, isDecoding }));

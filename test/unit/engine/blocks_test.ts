@@ -288,7 +288,7 @@ Deno.test("BlockManager.resize() forgets removed blocks, and cached blocks after
   const blocks = makeBlocks(8);
   const filler = makeSequence(countFrom(90, 8));
   compute(blocks, filler);
-  // In blocks 2 to 5, the next sequence's in 6 and 7, and then 0 and 1 after the first's.
+  // The filler has blocks 0 and 1, and `long` has 2 to 5. `longer` shares those, and adds 6, 7 and 1.
   const long = compute(blocks, makeSequence(countFrom(0, 16)));
   blocks.release(filler);
   const longer = compute(blocks, makeSequence(countFrom(0, 25)));
@@ -297,7 +297,7 @@ Deno.test("BlockManager.resize() forgets removed blocks, and cached blocks after
   blocks.release(longer);
   assert(blocks.resize(5));
   const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
-  // Blocks 2 to 4 of the sequence, and the filler's first.
+  // Blocks 2 to 4 of `longer` are still cached, and block 0 of the filler.
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 4, 1]);
   const again = makeSequence(countFrom(0, 17));
   assert(blocks.admit(again, 0));

@@ -60,8 +60,8 @@ for (const [name, graph, counts] of BUILT_IN) {
 
 /** Dispatches of encoder-decoders, whose attention to the encoder reads its queries by name. */
 const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly number[]])[] = [
-  // Position, its sum with the token, and queries, keys and values; then output, queries; output, two of the MLP, and
-  // the next layer.
+  // First the position, its sum with the token, and queries, keys and values. Then the output and the queries to the
+  // encoder. Then the output, two products of the MLP, and the next layer's queries, keys and values.
   ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
   // Inputs and outputs of the attentions are f32.
   ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
@@ -120,6 +120,7 @@ Deno.test("on the CPU a layer has four products if its parts are whole groups of
     assert.ok(!("refused" in segment), JSON.stringify(segment));
     return segment.few.dispatches.filter(({ kind }) => kind === "matvec").length;
   });
-  // Queries, keys and values; between attentions a projection, gate and up, down, and those of the next; the last two.
+  // First queries, keys and values. Between attentions the output, gate and up, down, and the next queries, keys and
+  // values.
   assert.deepEqual(numProducts, [1, 4, 4, 4, 4]);
 });
