@@ -106,6 +106,12 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
   }
 }
 
+/** Rewrites a graph. What is known of one that stays as it is need not be computed again. */
+function rewriteProbed(probes: Probes, rewrite: (probes: Probes) => Graph): Probes {
+  const graph = rewrite(probes);
+  return graph === probes.index.graph ? probes : new Probes(new GraphIndex(graph), probes.inputs);
+}
+
 /**
  * Prepares a decoder graph.
  *
@@ -122,13 +128,11 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const ofTokens = new GraphIndex(readWholeTables(new Probes(ofAll, inputs)));
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
-  const spelled = new GraphIndex(spellRotary(new Probes(ofRows, inputs)));
-  const plain = new GraphIndex(spellOperators(new Probes(spelled, inputs)));
-  const parted = new GraphIndex(splitLayerInputs(new Probes(plain, inputs)));
-  const divided = new GraphIndex(keepTokenAxis(new Probes(parted, inputs)));
-  const normed = new GraphIndex(normByMeanSquare(new Probes(divided, inputs)));
+  const probes = [spellRotary, spellOperators, splitLayerInputs, keepTokenAxis, normByMeanSquare]
+    .reduce(rewriteProbed, new Probes(ofRows, inputs));
+  const normed = probes.index;
   requireFloatCaches(normed, inputs);
-  const mixed = replaceMixtures({ index: normed, probes: new Probes(normed, inputs) });
+  const mixed = replaceMixtures({ index: normed, probes });
   const whole = mixed.mixtures.length === 0 ? normed : new GraphIndex(mixed.graph);
   const states = replaceStates({ index: whole, probes: new Probes(whole, inputs, mixed.known) });
   const index = states.states.length === 0
