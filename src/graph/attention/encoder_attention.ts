@@ -140,7 +140,7 @@ const OF_ROWS: SpelledOutKind = {
       return { q, k, v };
     }
     throw new Refusal(
-      `The operands of the attention around ${of} cannot be traced back to rows of tokens.`,
+      `The operands of the attention around ${of} cannot be traced back to the rows of tokens.`,
     );
   },
   prove: (read, contextLength, of) => ({
