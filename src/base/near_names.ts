@@ -7,7 +7,7 @@ import { distance } from "fastest-levenshtein";
 
 /**
  * Finds known names that are similar to `name`, the most similar first: names that contain it, and names whose edit
- * distance from it is at most a third of its length, or two.
+ * distance from it is at most two, or at most a third of its length if that is more.
  *
  * ```ts
  * import { findNearNames } from "./near_names.ts";

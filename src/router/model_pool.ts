@@ -51,7 +51,7 @@ interface Slot extends Writable<Omit<ModelState, "numWaiting">> {
   isLeaving: boolean;
   /** A counter over all models that increases with each use. */
   lastUse: number;
-  /** Value of that counter when the first of the waiting requests came. */
+  /** Value of the same counter when the first of the waiting requests came. */
   waitingSince: number;
   readonly waiting: Set<PromiseWithResolvers<Lease>>;
   idleTimer: ReturnType<typeof setTimeout> | undefined;

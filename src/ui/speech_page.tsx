@@ -29,7 +29,7 @@ const EXAMPLE = "Hello there. How are you today?";
 
 interface Result {
   readonly file: Blob;
-  /** The request that it came from, unless it contained a recording. */
+  /** The request that produced the speech, unless it contained a recording. */
   readonly request?: Readonly<Record<string, unknown>>;
   readonly peaks: readonly number[];
   readonly firstSoundMs?: number;
