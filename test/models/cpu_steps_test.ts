@@ -21,7 +21,8 @@ const LAYERS = 4;
 const NUM_TOKENS = 24;
 /**
  * The last bit of a sum may decide whether one of a row's 254 levels is rounded up or down, and the keys and values of
- * a text retain the difference. The largest observed gap is 0.042, between q4f16 and ONNX Runtime's kernels for AVX-512.
+ * a text retain the difference. The largest observed gap is 0.042, between q4f16 and ONNX Runtime's kernels for
+ * AVX-512.
  */
 const TIE = 0.05;
 
