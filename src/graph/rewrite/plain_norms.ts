@@ -125,14 +125,14 @@ function findSquared(index: GraphIndex, name: string): string | undefined {
 
 /** Whether `input / root` is multiplied by a constant vector, possibly after a cast. */
 function isScaled(index: GraphIndex, root: string, input: string): boolean {
-  const open = [root];
-  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+  const reached = new Set([root]);
+  for (const name of reached) {
     for (const node of index.consumers(name)) {
       const isNorm = node.inputs.includes(input);
       if (node.opType === "Mul" && !isNorm) {
         if (eitherInput(node, (each) => readVector(index, each)) !== undefined) return true;
       } else if (["Cast", "Reciprocal", "Div", "Mul"].includes(node.opType)) {
-        open.push(...node.outputs);
+        for (const output of node.outputs) reached.add(output);
       }
     }
   }

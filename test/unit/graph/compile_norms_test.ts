@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { findNorm, readSkipBias } from "../../../src/program/norms.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
+import { findEncoderInputs } from "../../../src/graph/decoder_inputs.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
+import { makeValueInfo } from "../../../src/graph/file/proto_codec.ts";
+import { Probes } from "../../../src/graph/probes.ts";
+import { normByMeanSquare } from "../../../src/graph/rewrite/plain_norms.ts";
 import { intAttribute, makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 
@@ -284,4 +288,19 @@ Deno.test("readSkipBias() returns the bias that a norm of a sum adds to it", () 
     () => makeBias("SkipSimplifiedLayerNormalization", ["x", "z", "gamma", "computed"]),
     /not a constant vector/,
   );
+});
+
+Deno.test("normByMeanSquare() follows a root to each node once, however many paths lead there", () => {
+  // Each level doubles the number of paths.
+  const levels = Array.from({ length: 60 }, (_, level) => [
+    cast(`d${level}`, FLOAT32, `a${level}`),
+    node("Reciprocal", [`d${level}`], `b${level}`),
+    node("Div", [`a${level}`, `b${level}`], `d${level + 1}`),
+  ]);
+  const root = [...variance(), node("Sqrt", ["v"], "d0"), node("Div", ["x", "d0"], "n")];
+  const bare = indexOf([...root, ...levels.flat()]).graph;
+  const tokens = makeValueInfo("input_ids", "int64", [1, "tokens"]);
+  const index = new GraphIndex({ ...bare, inputs: [tokens] });
+  const { nodes } = normByMeanSquare(new Probes(index, findEncoderInputs(index, 0)));
+  assert.equal(nodes.length, bare.nodes.length);
 });
