@@ -49,8 +49,8 @@ export interface PackedTensors {
 const ITEM_WORDS = 8;
 
 /**
- * The plan of a batch on the device, for all layers of one shape. An item is a tile of rows of one sequence, where a row is
- * a pair (query, head of the group). All memory is allocated in the constructor.
+ * The plan of a batch on the device, for all layers of one shape. An item is a tile of rows of one sequence, where a
+ * row is a pair (query, head of the group). All memory is allocated in the constructor.
  */
 export class PackedBuffer {
   readonly shape: HeadShape;

@@ -2,9 +2,9 @@
  * The process's memory: returns memory that a thread no longer uses to the system, asks for large pages, and ends the
  * process without freeing anything.
  *
- * V8 collects garbage only while it allocates, so an idle thread would keep the hundreds of megabytes that large requests
- * left behind. Functions of the C library are used on Linux. With another C library, or without permission, they do
- * nothing or fall back to Deno's own function.
+ * V8 collects garbage only while it allocates, so an idle thread would keep the hundreds of megabytes that large
+ * requests left behind. Functions of the C library are used on Linux. With another C library, or without permission,
+ * they do nothing or fall back to Deno's own function.
  *
  * @module
  */

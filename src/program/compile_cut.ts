@@ -45,8 +45,8 @@ export function compileCut(
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
-  // Tensors that depend on positions only are tables for attention nodes, but ordinary rows for products and for segments
-  // that are not compiled.
+  // Tensors that depend on positions only are tables for attention nodes, but ordinary rows for products and for
+  // segments that are not compiled.
   const rows = new Set<string>();
   let compiled = compileAll(rows);
   for (let numRows = -1; numRows < rows.size;) {

@@ -108,8 +108,8 @@ export const HEIC: ImageFormat = {
 };
 
 /**
- * The size of the image after rotation and cropping. Exif data repeat the rotation in the file's own properties, so they
- * are not applied here: the image would be rotated twice.
+ * The size of the image after rotation and cropping. Exif data repeat the rotation in the file's own properties, so
+ * they are not applied here: the image would be rotated twice.
  */
 function readHeicSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const properties = listPrimaryProperties(file, "HEIC");

@@ -1,6 +1,6 @@
 /**
- * Filters rows of pixels for a PNG file, undoes their filters (ISO/IEC 15948, section 9), and computes the checksum of a
- * zlib stream.
+ * Filters rows of pixels for a PNG file, undoes their filters (ISO/IEC 15948, section 9), and computes the checksum of
+ * a zlib stream.
  */
 
 /** Stores each byte of a row as its difference from the same channel of the previous pixel. */

@@ -262,8 +262,8 @@ function requireAbilities(
 }
 
 /**
- * Estimates the work by the size of the file or of its decoded samples, whichever is larger, since FLAC compresses hours
- * of silence to a few kilobytes.
+ * Estimates the work by the size of the file or of its decoded samples, whichever is larger, since FLAC compresses
+ * hours of silence to a few kilobytes.
  */
 function estimateWork(file: Uint8Array): number {
   return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);

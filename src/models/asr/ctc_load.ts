@@ -162,8 +162,8 @@ function readSamplesPerFrame({ config, preprocessorConfig }: CtcFiles): number {
 }
 
 /**
- * Takes the likeliest token of each frame, merges repetitions and leaves out blanks. Each token keeps its range of frames,
- * from which word times are computed. A token that continues in the next chunk stays one token.
+ * Takes the likeliest token of each frame, merges repetitions and leaves out blanks. Each token keeps its range of
+ * frames, from which word times are computed. A token that continues in the next chunk stays one token.
  *
  * @see A. Graves et al.: Connectionist Temporal Classification, 2006, section 3.2 (best path decoding)
  */

@@ -1,6 +1,6 @@
 /**
- * Tokens that a model assigns to frames of sound: the interface of their decoders, and segments and words made of tokens.
- * Pure.
+ * Tokens that a model assigns to frames of sound: the interface of their decoders, and segments and words made of
+ * tokens. Pure.
  *
  * @module
  */
@@ -167,8 +167,8 @@ interface Span {
 }
 
 /**
- * Extends spans to at least one frame and keeps their order. Tokens may share a frame, but a word without duration cannot
- * be shown or played. If a segment is too short for its words, they share it equally.
+ * Extends spans to at least one frame and keeps their order. Tokens may share a frame, but a word without duration
+ * cannot be shown or played. If a segment is too short for its words, they share it equally.
  */
 export function giveFrames(
   spans: readonly Span[],

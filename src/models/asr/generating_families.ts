@@ -1,7 +1,7 @@
 /**
- * Families of speech models that generate text token by token. There are two layouts: an encoder whose output the decoder
- * attends to (Moonshine, Cohere), and an encoder whose output replaces tokens in a language model's prompt (Granite,
- * Voxtral).
+ * Families of speech models that generate text token by token. There are two layouts: an encoder whose output the
+ * decoder attends to (Moonshine, Cohere), and an encoder whose output replaces tokens in a language model's prompt
+ * (Granite, Voxtral).
  *
  * @module
  */
@@ -91,8 +91,8 @@ export async function describeCohere(
 }
 
 /**
- * Writes a prompt for text with punctuation and capitals, with numbers as they are spoken, without timestamps and without
- * speaker labels.
+ * Writes a prompt for text with punctuation and capitals, with numbers as they are spoken, without timestamps and
+ * without speaker labels.
  */
 function coherePrompt(language: string): string[] {
   return [
@@ -272,8 +272,8 @@ async function openPrompted(
 }
 
 /**
- * Makes the source of a sound's rows in the prompt. The sound is encoded when a step first needs the rows. They are kept
- * until the request ends, as a prompt may take several steps.
+ * Makes the source of a sound's rows in the prompt. The sound is encoded when a step first needs the rows. They are
+ * kept until the request ends, as a prompt may take several steps.
  */
 function soundRows(encode: () => Promise<Tensor>): EmbeddingSource & { release(): Promise<void> } {
   let encoded: Promise<Tensor> | undefined;

@@ -1,6 +1,7 @@
 /**
- * Recognisers for models that generate text without timestamps (Moonshine, Cohere, Granite, Voxtral). Each chunk of sound
- * becomes one segment. Each chunk is a request to the engine, which runs the chunks of all recordings in shared steps.
+ * Recognisers for models that generate text without timestamps (Moonshine, Cohere, Granite, Voxtral). Each chunk of
+ * sound becomes one segment. Each chunk is a request to the engine, which runs the chunks of all recordings in shared
+ * steps.
  *
  * @module
  */
@@ -235,7 +236,8 @@ const SEARCH_SECONDS = 5;
 const QUIET_SECONDS = 0.1;
 
 /**
- * Finds the length of the next chunk, which ends in the quietest tenth of a second before the latest possible cut. Pure.
+ * Finds the length of the next chunk, which ends in the quietest tenth of a second before the latest possible cut.
+ * Pure.
  *
  * @param samples the next samples, as many as a chunk may have, or all if fewer are left.
  */

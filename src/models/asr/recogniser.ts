@@ -1,6 +1,6 @@
 /**
- * Speech recognisers: their interface, and what several families share: metrics, languages, and the feature extractors of
- * transformers.js.
+ * Speech recognisers: their interface, and what several families share: metrics, languages, and the feature extractors
+ * of transformers.js.
  *
  * @module
  */

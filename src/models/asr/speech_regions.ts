@@ -1,6 +1,6 @@
 /**
- * Finds speech regions from the speech probabilities of windows, by Silero's algorithm: speech begins when the probability
- * reaches a threshold, and ends when it stays below a lower threshold for a while. Pure.
+ * Finds speech regions from the speech probabilities of windows, by Silero's algorithm: speech begins when the
+ * probability reaches a threshold, and ends when it stays below a lower threshold for a while. Pure.
  *
  * @see https://github.com/snakers4/silero-vad
  * @module
@@ -8,7 +8,8 @@
 import type { SampleRange } from "./recogniser.ts";
 
 /**
- * Default settings. Silero's own durations are 250, 100 and 30 ms, but transcription needs more context around the words.
+ * Default settings. Silero's own durations are 250, 100 and 30 ms, but transcription needs more context around the
+ * words.
  */
 const DEFAULTS = {
   /** Speech begins at a window of at least this probability. */

@@ -99,8 +99,8 @@ export async function loadTdt(
 }
 
 /**
- * Reads the vocabulary. Each line holds a token and its id: `▁the 5`. `▁` stands for a space, and tokens in angle brackets
- * are not text.
+ * Reads the vocabulary. Each line holds a token and its id: `▁the 5`. `▁` stands for a space, and tokens in angle
+ * brackets are not text.
  */
 async function readVocabulary(folder: string): Promise<Vocabulary> {
   const file = await Deno.readTextFile(join(folder, "vocab.txt")).catch(() => {
@@ -195,8 +195,8 @@ export interface Joint<State> {
   /**
    * Runs both networks on the last token and a frame.
    *
-   * @returns f32 logits of the tokens and the blank, then of the durations (0, 1, 2 … frames); and the predictor's state
-   * after the last token.
+   * @returns f32 logits of the tokens and the blank, then of the durations (0, 1, 2 … frames); and the predictor's
+   * state after the last token.
    */
   run(
     frame: Float32Array,

@@ -148,8 +148,8 @@ function readLanguages(generationConfig: Json): Map<string, number> {
 }
 
 /**
- * Reads `alignment_heads`: pairs of layer and head whose cross-attention aligns tokens with the audio. Without the field,
- * all heads in the upper half of the layers are used, as in openai/whisper.
+ * Reads `alignment_heads`: pairs of layer and head whose cross-attention aligns tokens with the audio. Without the
+ * field, all heads in the upper half of the layers are used, as in openai/whisper.
  *
  * @param files the folder's `config.json` and `generation_config.json`.
  * @throws {StartupError} when a pair names no head of the model.

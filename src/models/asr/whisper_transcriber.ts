@@ -1,6 +1,6 @@
 /**
- * Transcribes a recording into segments, window by window, as Whisper's `transcribe.py` does it. Each window begins where
- * the last complete segment of the previous one ended, so that no word is cut at a seam.
+ * Transcribes a recording into segments, window by window, as Whisper's `transcribe.py` does it. Each window begins
+ * where the last complete segment of the previous one ended, so that no word is cut at a seam.
  *
  * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 3.8
  * @module
@@ -237,8 +237,8 @@ export class Sequential {
   }
 
   /**
-   * Finds the end of the window: the end of the last speech region that fits into it. A region that does not fit, or that
-   * follows a long silence, goes to the next window. Only a region longer than a window is cut.
+   * Finds the end of the window: the end of the last speech region that fits into it. A region that does not fit, or
+   * that follows a long silence, goes to the next window. Only a region longer than a window is cut.
    */
   #findEnd(seekFrame: number): number {
     const { numFrames, windowFrames, framesPerSecond, speech } = this.#options;

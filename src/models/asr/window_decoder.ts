@@ -38,8 +38,8 @@ interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbabi
 export interface DecodedWindow extends DecodingResult {
   readonly languageToken: number | undefined;
   /**
-   * f32 `[tokens + 1, positions]`: how strongly each token, and the end token after the last, is aligned with each encoder
-   * position of the window's audio. Absent unless token times are wanted.
+   * f32 `[tokens + 1, positions]`: how strongly each token, and the end token after the last, is aligned with each
+   * encoder position of the window's audio. Absent unless token times are wanted.
    */
   readonly alignment?: Float32Array | undefined;
 }

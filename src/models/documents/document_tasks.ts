@@ -29,8 +29,8 @@ interface Work {
 }
 
 /**
- * Starts tasks of a model. A text model gets the text of a PDF, and a vision model gets an image of each page. An OCR model
- * reads one page after the other. Tasks without PDF files are passed to the model unchanged.
+ * Starts tasks of a model. A text model gets the text of a PDF, and a vision model gets an image of each page. An OCR
+ * model reads one page after the other. Tasks without PDF files are passed to the model unchanged.
  */
 export class DocumentTasks {
   readonly #model: Model;

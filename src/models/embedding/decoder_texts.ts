@@ -82,8 +82,8 @@ class DecoderTexts implements TextRunner {
  * Loads a folder's decoder to compute rows for texts instead of completions.
  *
  * @param columns indices of the elements of each row to read; all if absent.
- * @throws {StartupError} when the graph cannot be cut, as decoders do not run padded batches; when a column is not in the
- * output.
+ * @throws {StartupError} when the graph cannot be cut, as decoders do not run padded batches; when a column is not in
+ * the output.
  */
 export async function loadDecoderTexts(
   options: DecoderLoadOptions,

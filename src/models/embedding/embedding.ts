@@ -145,7 +145,8 @@ export class EmbeddingModel extends TextModel implements Model {
   }
 
   /**
-   * Counts the leading tokens that belong to the prompt, special tokens included. At least one token is left for the text.
+   * Counts the leading tokens that belong to the prompt, special tokens included. At least one token is left for the
+   * text.
    */
   #countPromptTokens(prompt: string, { ids }: EncodedText): number {
     const { tokenizer } = this.#loaded;
@@ -173,8 +174,8 @@ function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFold
 }
 
 /**
- * Whether to pool by the folder's configuration although the graph has an output with pooled vectors. That is possible if
- * it also has an output with one row per token.
+ * Whether to pool by the folder's configuration although the graph has an output with pooled vectors. That is possible
+ * if it also has an output with one row per token.
  */
 function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
   return isPoolingGiven && laterLayer === undefined &&
@@ -194,8 +195,8 @@ function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<
 }
 
 /**
- * @throws {StartupError} when prompts are to be excluded from pooling, but the graph itself pools and does not know where
- * they end.
+ * @throws {StartupError} when prompts are to be excluded from pooling, but the graph itself pools and does not know
+ * where they end.
  */
 function requirePromptsCount({ skipsPrompt, prompts }: EmbeddingConfig, folder: ModelFolder): void {
   if (!skipsPrompt || Object.values(prompts).every((prompt) => prompt === "")) return;

@@ -56,8 +56,8 @@ export class EncoderTokenizer {
   }
 
   /**
-   * Reads `tokenizer.json`, `tokenizer_config.json` and, from `sentence_bert_config.json`, whether texts are converted to
-   * lower case.
+   * Reads `tokenizer.json`, `tokenizer_config.json` and, from `sentence_bert_config.json`, whether texts are converted
+   * to lower case.
    *
    * @param options.isPlain whether to add no special tokens and to remove unknown tokens.
    * @throws {StartupError} when `tokenizer.json` is missing.
@@ -184,7 +184,8 @@ function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: Fi
 /**
  * Cuts off tokens at the end if there are too many and the request allows truncation.
  *
- * @throws {HearthError} `context_length_exceeded` with the length and the limit; `invalid_value` for a text without tokens.
+ * @throws {HearthError} `context_length_exceeded` with the length and the limit; `invalid_value` for a text without
+ * tokens.
  */
 export function fitText(ids: readonly number[], options: FitOptions): readonly number[] {
   const { numSpecial, truncation, param } = options;

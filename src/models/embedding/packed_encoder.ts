@@ -1,5 +1,6 @@
 /**
- * Encoders cut at their attention nodes. The texts of a batch follow each other on one axis of tokens, so none is padded.
+ * Encoders cut at their attention nodes. The texts of a batch follow each other on one axis of tokens, so none is
+ * padded.
  *
  * @module
  */

@@ -1,5 +1,6 @@
 /**
- * Pooling: turns one vector per token into one per text. It runs inside the graph, so that only the result is read back.
+ * Pooling: turns one vector per token into one per text. It runs inside the graph, so that only the result is read
+ * back.
  *
  * All modes but `max` are weighted sums over the tokens, so one matrix product computes any number of them together.
  * Tokens of a prompt may be excluded (`include_prompt: false`).
@@ -59,8 +60,8 @@ export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | u
 }
 
 /**
- * Makes the nodes of weighted sums for packed texts. Each text has its own rows of weights, which are zero at the tokens
- * of other texts.
+ * Makes the nodes of weighted sums for packed texts. Each text has its own rows of weights, which are zero at the
+ * tokens of other texts.
  *
  * @param hidden f32 `[1, tokens, size]`.
  */

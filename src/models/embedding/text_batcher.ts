@@ -1,8 +1,8 @@
 /**
  * Dynamic batching: runs texts of similar length from many requests in one batch, and returns a row for each text.
  *
- * Texts are tokenized in small portions between batches. So a request with thousands of texts does not delay others, and
- * its first batch runs before all of its texts are tokenized.
+ * Texts are tokenized in small portions between batches. So a request with thousands of texts does not delay others,
+ * and its first batch runs before all of its texts are tokenized.
  *
  * @module
  */

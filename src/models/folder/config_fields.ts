@@ -119,8 +119,8 @@ export function requireFields(json: Json, rule: FieldRule, file: string): void {
 }
 
 /**
- * Bounds for edges in pixels. A size of a billion would exhaust the memory at the first image, and a size of 0 would make
- * every image fail.
+ * Bounds for edges in pixels. A size of a billion would exhaust the memory at the first image, and a size of 0 would
+ * make every image fail.
  */
 const EDGE = whole(1, 8192);
 /** Bounds for numbers of pixels. Some files give these numbers under the names of edges. */

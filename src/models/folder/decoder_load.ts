@@ -245,8 +245,8 @@ export async function loadEncoderDecoder<Input extends object>(
 type Refused = { readonly refused: string };
 
 /**
- * Opens a graph cut. If that is refused, or throws a `RangeError` because a kernel cannot run one of its nodes, opens the
- * graph uncut.
+ * Opens a graph cut. If that is refused, or throws a `RangeError` because a kernel cannot run one of its nodes, opens
+ * the graph uncut.
  */
 async function openCutOrWhole<Cut extends object, Whole>(
   { path }: GraphFile,

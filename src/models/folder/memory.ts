@@ -1,6 +1,6 @@
 /**
- * Checks before loading whether a model fits into memory: an error with numbers is better than a machine that swaps, or a
- * device that fails halfway.
+ * Checks before loading whether a model fits into memory: an error with numbers is better than a machine that swaps, or
+ * a device that fails halfway.
  *
  * @module
  */
@@ -57,8 +57,8 @@ export interface MemoryOffer {
 /**
  * Estimates the memory that a cut graph's paged decoder needs, without its KV cache.
  *
- * @param options.steps the largest step of each kind: with prompts, and with next tokens only. Each kind has activations
- * of its own.
+ * @param options.steps the largest step of each kind: with prompts, and with next tokens only. Each kind has
+ * activations of its own.
  * @param options.sharesWeights whether weights that several segments read are in memory only once.
  */
 export function estimateCutNeeds(
@@ -107,8 +107,8 @@ export async function weighFiles(
 }
 
 /**
- * Checks that a model fits. WebGPU reports the size of the largest buffer, but not the memory of the GPU: if the machine's
- * memory would not be enough, only a warning is logged.
+ * Checks that a model fits. WebGPU reports the size of the largest buffer, but not the memory of the GPU: if the
+ * machine's memory would not be enough, only a warning is logged.
  *
  * @throws {StartupError} with the numbers and advice on what would fit.
  */
@@ -230,8 +230,8 @@ export async function readAvailableBytes(): Promise<number | undefined> {
 }
 
 /**
- * Reads the available memory of a Linux container, which has its own limit (cgroup v2). File caches count as used memory
- * there, but can be reclaimed.
+ * Reads the available memory of a Linux container, which has its own limit (cgroup v2). File caches count as used
+ * memory there, but can be reclaimed.
  */
 async function readContainerBytes(): Promise<number> {
   try {

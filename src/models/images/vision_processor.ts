@@ -1,6 +1,7 @@
 /**
- * Preprocesses images with the processors of transformers.js. For image-to-text models the result is the input of the first
- * graph. For vision-language models it is the encoder's inputs and the text that stands for the image in the prompt.
+ * Preprocesses images with the processors of transformers.js. For image-to-text models the result is the input of the
+ * first graph. For vision-language models it is the encoder's inputs and the text that stands for the image in the
+ * prompt.
  *
  * @module
  */

@@ -1,7 +1,7 @@
 /**
- * Chooses the files of a folder that are needed to serve its model. For a decoder the choice of the dtype depends on how
- * each graph would run: a graph that can be cut serves many requests at once, so it is preferred to a dtype that the
- * device computes faster but that runs uncut.
+ * Chooses the files of a folder that are needed to serve its model. For a decoder the choice of the dtype depends on
+ * how each graph would run: a graph that can be cut serves many requests at once, so it is preferred to a dtype that
+ * the device computes faster but that runs uncut.
  *
  * @module
  */
@@ -69,8 +69,8 @@ export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles 
 }
 
 /**
- * Chooses graphs like {@linkcode chooseGraphs}, but reads the nodes of decoders: if no dtype is requested and the folder
- * has several, the first dtype in order of preference whose main graph can be cut is chosen.
+ * Chooses graphs like {@linkcode chooseGraphs}, but reads the nodes of decoders: if no dtype is requested and the
+ * folder has several, the first dtype in order of preference whose main graph can be cut is chosen.
  *
  * @throws {StartupError} when the folder lacks a graph, or a file is damaged.
  */

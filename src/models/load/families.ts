@@ -1,6 +1,6 @@
 /**
- * The registry of model families: how the folders of each family are recognised, which graphs run and what opens them. A
- * folder belongs to the first family that matches it.
+ * The registry of model families: how the folders of each family are recognised, which graphs run and what opens them.
+ * A folder belongs to the first family that matches it.
  *
  * This module imports no loader, so identifying a folder loads none of the packages that loaders need.
  *

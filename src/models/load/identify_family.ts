@@ -1,6 +1,6 @@
 /**
- * Identifies the family of a folder. Models that are not served are recognised too, so that none of them is mistaken for
- * a model of another kind.
+ * Identifies the family of a folder. Models that are not served are recognised too, so that none of them is mistaken
+ * for a model of another kind.
  *
  * @module
  */

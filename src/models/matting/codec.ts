@@ -1,7 +1,7 @@
 /**
  * Decodes image files, and makes and encodes the results of background removal, on the calling thread or on others. A
- * result is the subject alone, on a colour, cropped, or its mask. It is made and encoded in stripes, which several threads
- * compress. Only refining the rim and cropping to the subject need the whole image.
+ * result is the subject alone, on a colour, cropped, or its mask. It is made and encoded in stripes, which several
+ * threads compress. Only refining the rim and cropping to the subject need the whole image.
  *
  * @module
  */
@@ -39,8 +39,8 @@ export const CODEC_FUNCTIONS = {
 };
 
 /**
- * Runs image functions on a pool of threads. Its methods own their arguments, whose memory may be transferred or changed.
- * All threads but one end when they are idle.
+ * Runs image functions on a pool of threads. Its methods own their arguments, whose memory may be transferred or
+ * changed. All threads but one end when they are idle.
  */
 export class Codec {
   readonly #workers: WorkerPool<typeof CODEC_FUNCTIONS>;

@@ -32,8 +32,8 @@ import {
 import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 
 /**
- * Images of at most this many pixels are decoded and encoded on this thread. That takes a few milliseconds, so the images
- * of many requests share a batch.
+ * Images of at most this many pixels are decoded and encoded on this thread. That takes a few milliseconds, so the
+ * images of many requests share a batch.
  */
 const SMALL_PIXELS = 2 ** 18;
 
@@ -206,8 +206,8 @@ async function readProcessor(
 const UNIT_LEVELS = readLevelRange({ mean: [0, 0, 0], std: [1, 1, 1] });
 
 /**
- * Opens the unified graph. Runs it on one image if the device has kernels to compile, or if the graph's nodes do not show
- * whether its masks are probabilities or logits.
+ * Opens the unified graph. Runs it on one image if the device has kernels to compile, or if the graph's nodes do not
+ * show whether its masks are probabilities or logits.
  */
 async function openNetwork(
   { model, files }: GraphFile,

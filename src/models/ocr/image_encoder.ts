@@ -1,6 +1,6 @@
 /**
- * The encoders of image-to-text models. There are two layouts: an encoder that reads only an image (TrOCR, Donut), and one
- * that reads image features followed by the embeddings of a text (Florence-2).
+ * The encoders of image-to-text models. There are two layouts: an encoder that reads only an image (TrOCR, Donut), and
+ * one that reads image features followed by the embeddings of a text (Florence-2).
  *
  * @module
  */

@@ -198,8 +198,8 @@ export class LineReader {
 
   /**
    * Finds the direction of the page. If it may be upside down, some lines are read in both directions, and the
-   * recogniser's confidence decides for the whole page. The classifier is not reliable for single lines, so it only marks
-   * them as doubtful.
+   * recogniser's confidence decides for the whole page. The classifier is not reliable for single lines, so it only
+   * marks them as doubtful.
    */
   async #findDirections(
     { recogniser }: Reading,
@@ -237,8 +237,8 @@ async function isSurerUpsideDown(
 }
 
 /**
- * Reads all lines in the page's direction. Doubtful lines are also read in the other direction, and that reading is kept
- * if it is clearly more confident.
+ * Reads all lines in the page's direction. Doubtful lines are also read in the other direction, and that reading is
+ * kept if it is clearly more confident.
  */
 async function readBothDirections(
   recogniser: Recogniser,
@@ -267,8 +267,8 @@ async function readBothDirections(
 }
 
 /**
- * Makes a row from its lines, without leading and trailing spaces and without lines of low confidence. Yields nothing if
- * no line is left.
+ * Makes a row from its lines, without leading and trailing spaces and without lines of low confidence. Yields nothing
+ * if no line is left.
  */
 function* recogniseRow(
   { recogniser, known }: Reading,

@@ -1,6 +1,6 @@
 /**
- * Image-to-text models (TrOCR, Donut, Florence-2): an encoder runs once per image, and a decoder generates the text token
- * by token.
+ * Image-to-text models (TrOCR, Donut, Florence-2): an encoder runs once per image, and a decoder generates the text
+ * token by token.
  *
  * @module
  */
@@ -78,8 +78,8 @@ interface RunningRequest {
 }
 
 /**
- * Answers chats with one image. A request holds a slot from the preprocessing of its image to the end of its answer. That
- * limits the preprocessed images in memory: a `ChatModel` would preprocess the images of all waiting requests.
+ * Answers chats with one image. A request holds a slot from the preprocessing of its image to the end of its answer.
+ * That limits the preprocessed images in memory: a `ChatModel` would preprocess the images of all waiting requests.
  */
 export class OcrModel implements Model {
   readonly kind = "ocr";

@@ -192,11 +192,12 @@ const QUESTION = {
 } as const;
 
 /**
- * Opens TrOCR, Donut and similar models: an encoder for the image, and a decoder that begins with a start token or a task.
+ * Opens TrOCR, Donut and similar models: an encoder for the image, and a decoder that begins with a start token or a
+ * task.
  *
- * TrOCR takes no instructions, so a request's text is ignored. Donut takes tasks that are spelled as tags (`<s_cord-v2>`).
- * A text that begins with a tag is the task. Any other text is a question, if the model was trained on questions. The
- * answers contain tags.
+ * TrOCR takes no instructions, so a request's text is ignored. Donut takes tasks that are spelled as tags
+ * (`<s_cord-v2>`). A text that begins with a tag is the task. Any other text is a question, if the model was trained on
+ * questions. The answers contain tags.
  *
  * @throws {StartupError} when the configuration has no decoder start token.
  */
@@ -238,8 +239,9 @@ const DEFAULT_TASK = "<OCR>";
 const WITH_LOCATIONS = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
 
 /**
- * Opens Florence-2. Tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` and so on; some are followed by a text. A
- * request without text means `<OCR>`. Tasks with locations are answered in JSON, with coordinates in pixels of the image.
+ * Opens Florence-2. Tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` and so on; some are followed by a text.
+ * A request without text means `<OCR>`. Tasks with locations are answered in JSON, with coordinates in pixels of the
+ * image.
  *
  * @throws {StartupError} when the configuration has no decoder start token.
  */

@@ -1,6 +1,6 @@
 /**
- * The configuration of a PP-OCR model without `config.json`. It comes from the names and declarations of its graphs, from
- * the `inference.yml` in the same folder, and from the dictionary, which is in the recogniser's metadata, in
+ * The configuration of a PP-OCR model without `config.json`. It comes from the names and declarations of its graphs,
+ * from the `inference.yml` in the same folder, and from the dictionary, which is in the recogniser's metadata, in
  * `inference.yml` or in a text file.
  *
  * @module

@@ -19,8 +19,8 @@ export function isPageStanding(boxes: readonly LineBox[]): boolean {
 /**
  * Groups lines into rows. Rows come from top to bottom and the lines of a row from left to right, column by column if
  * there are columns. If most of the text is rotated by 90°, rows come from right to left, as in text that runs down the
- * page. Rotated lines next to upright text, as in margins, are rows of their own: lines on the left come first, the others
- * last.
+ * page. Rotated lines next to upright text, as in margins, are rows of their own: lines on the left come first, the
+ * others last.
  */
 export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
   const isPage = isPageStanding(boxes);
@@ -212,8 +212,8 @@ function splitColumns<T>(rows: Placed<T>[][], gap: number): Block<T> {
 }
 
 /**
- * Whether lines are running text. As they may form several columns, each line is compared only with lines that overlap it
- * horizontally.
+ * Whether lines are running text. As they may form several columns, each line is compared only with lines that overlap
+ * it horizontally.
  */
 function isRunningText<T>(lines: readonly Placed<T>[]): boolean {
   const boxes = lines.map(({ box }) => box);

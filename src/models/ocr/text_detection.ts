@@ -151,8 +151,8 @@ function* findComponents(
 }
 
 /**
- * Removes bumps at the upper and lower side from the rectangle of a line. Otherwise a protruding part of one letter would
- * make all letters small.
+ * Removes bumps at the upper and lower side from the rectangle of a line. Otherwise a protruding part of one letter
+ * would make all letters small.
  */
 function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRectangle {
   const { width, height, center, direction } = rectangle;

@@ -30,8 +30,8 @@ export interface LineCharacter {
 }
 
 /**
- * Lines are padded to a multiple of this width, in pixels. Only lines of equal padded width run together, so that no result
- * depends on other lines.
+ * Lines are padded to a multiple of this width, in pixels. Only lines of equal padded width run together, so that no
+ * result depends on other lines.
  */
 const WIDTH_STEP = 32;
 /** Maximum number of lines in one run. */
@@ -176,8 +176,8 @@ export interface ClassificationConfig {
 const MAX_CLASSIFIED_LINES = 32;
 
 /**
- * Finds out which lines look upside down. As in PaddleOCR, long lines are squeezed to the graph's width, so for them the
- * result is little more than noise. It is only a reason to read a line in both directions.
+ * Finds out which lines look upside down. As in PaddleOCR, long lines are squeezed to the graph's width, so for them
+ * the result is little more than noise. It is only a reason to read a line in both directions.
  *
  * @param lines images of 3 channels.
  * @throws the signal's reason.

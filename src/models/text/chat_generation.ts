@@ -52,8 +52,8 @@ interface ChatGenerationParts {
  * Queues a chat request.
  *
  * @returns a function that cancels it: nothing is emitted afterwards.
- * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name a token that the model does not have, or
- * the grammar cannot be enforced; and the errors of the engine.
+ * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name a token that the model does not have,
+ * or the grammar cannot be enforced; and the errors of the engine.
  */
 export function generateChat(
   { engine, tokenizer, defaults, grammars }: ChatGenerationParts,

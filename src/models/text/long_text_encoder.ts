@@ -60,8 +60,8 @@ export class LongTextEncoder {
   }
 
   /**
-   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned. A
-   * word of more than 16,384 characters may be split at a point where the tokenizer itself would not split it.
+   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned.
+   * A word of more than 16,384 characters may be split at a point where the tokenizer itself would not split it.
    *
    * @throws {HearthError} `context_length_exceeded` if the text must not be truncated and has more than twice
    * `maxTokens` tokens. The caller checks for smaller excesses.
@@ -167,8 +167,8 @@ function sliceEnd(text: string, start: number): number {
 }
 
 /**
- * Whether a text may be cut before `at`: after a line break, or between two words. Tokenizers that split texts into words
- * have no token across such a point.
+ * Whether a text may be cut before `at`: after a line break, or between two words. Tokenizers that split texts into
+ * words have no token across such a point.
  */
 function isBoundary(text: string, at: number): boolean {
   const before = text[at - 1]!;

@@ -67,8 +67,8 @@ export abstract class ChatModel {
   }
 
   /**
-   * Renders a task's prompt. If media must be read first or the text is long, returns a function that does that until the
-   * signal is aborted.
+   * Renders a task's prompt. If media must be read first or the text is long, returns a function that does that until
+   * the signal is aborted.
    *
    * @throws {HearthError} when the conversation is invalid.
    */

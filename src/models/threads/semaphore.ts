@@ -1,6 +1,6 @@
 /**
- * Admission control: a semaphore with equal permits, a budget that is given out in parts, and the precedence of short work
- * over long work. Waiting small work overtakes waiting large work, but not indefinitely.
+ * Admission control: a semaphore with equal permits, a budget that is given out in parts, and the precedence of short
+ * work over long work. Waiting small work overtakes waiting large work, but not indefinitely.
  *
  * @module
  */
@@ -84,8 +84,8 @@ class SizeQueue<Pass> {
 }
 
 /**
- * Limits how many tasks run at a time. Each permit has a number from 0 to `size` - 1. Small work overtakes waiting large
- * work. Of several permits, half (rounded down) are never given to work above `maxSmall`.
+ * Limits how many tasks run at a time. Each permit has a number from 0 to `size` - 1. Small work overtakes waiting
+ * large work. Of several permits, half (rounded down) are never given to work above `maxSmall`.
  */
 export class Semaphore {
   readonly #size: number;
@@ -190,8 +190,8 @@ export class Budget {
 }
 
 /**
- * The longest wait of a long recording for short ones, as a multiple of the time that its last slice of work took, times
- * the number of waiting long recordings.
+ * The longest wait of a long recording for short ones, as a multiple of the time that its last slice of work took,
+ * times the number of waiting long recordings.
  */
 const MAX_WAIT_RATIO = 8;
 

@@ -1,5 +1,6 @@
 /**
- * Worker threads that serve functions: calling and serving them, and a pool of workers that each handle one call at a time.
+ * Worker threads that serve functions: calling and serving them, and a pool of workers that each handle one call at a
+ * time.
  *
  * @module
  */
@@ -210,9 +211,9 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 }
 
 /**
- * Serves functions of this thread. The memory of their results is transferred. Their errors are sent back: a `HearthError`
- * as a refusal of the input, any other error as a failure. The thread ends after an uncaught error, or when the caller
- * closes the port or terminates the thread.
+ * Serves functions of this thread. The memory of their results is transferred. Their errors are sent back: a
+ * `HearthError` as a refusal of the input, any other error as a failure. The thread ends after an uncaught error, or
+ * when the caller closes the port or terminates the thread.
  */
 export function serveFunctions(functions: WorkerFunctions): void {
   const { port } = workerData as WorkerStart;

@@ -1,6 +1,6 @@
 /**
- * Chatterbox: a language model generates speech tokens for a text in the voice of a recording, and a decoder converts them
- * to sound.
+ * Chatterbox: a language model generates speech tokens for a text in the voice of a recording, and a decoder converts
+ * them to sound.
  *
  * @module
  */

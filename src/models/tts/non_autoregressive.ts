@@ -26,15 +26,16 @@ const KOKORO_MAX_TOKENS = 512;
 /** Number of special tokens: one at each end. */
 const NUM_END_TOKENS = 2;
 /**
- * Languages by the first letter of a voice's name. Kokoro has other languages too, but their phonemes are not available.
+ * Languages by the first letter of a voice's name. Kokoro has other languages too, but their phonemes are not
+ * available.
  */
 const KOKORO_LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
 /** The default voice, which the model's authors rate best. */
 const BEST_VOICE = "af_heart";
 
 /**
- * Loads Kokoro, a StyleTTS 2 model without diffusion. eSpeak NG converts text to phonemes, and one graph converts phonemes,
- * a style and a speed to sound.
+ * Loads Kokoro, a StyleTTS 2 model without diffusion. eSpeak NG converts text to phonemes, and one graph converts
+ * phonemes, a style and a speed to sound.
  *
  * @throws {StartupError} when a file is missing from the folder, such as a voice.
  */
@@ -101,8 +102,8 @@ const RESPELLED: readonly (readonly [RegExp, string])[] = [
  * Converts text to phonemes.
  *
  * @param language `en-US` or `en-GB`.
- * @returns phonemes in the International Phonetic Alphabet, with the text's punctuation. Words in scripts other than Latin
- * and Greek are left out.
+ * @returns phonemes in the International Phonetic Alphabet, with the text's punctuation. Words in scripts other than
+ * Latin and Greek are left out.
  */
 export async function toPhonemes(text: string, language: string): Promise<string> {
   const { phonemize } = await loadPhonemizer();

@@ -1,6 +1,6 @@
 /**
- * Chatterbox's language model, which generates speech tokens from a voice and the tokens of a text. Each text is a request
- * to the engine, so texts that are synthesized at the same time share steps.
+ * Chatterbox's language model, which generates speech tokens from a voice and the tokens of a text. Each text is a
+ * request to the engine, so texts that are synthesized at the same time share steps.
  *
  * @module
  */

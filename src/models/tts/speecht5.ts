@@ -124,8 +124,8 @@ const KNOWN =
 const STOP_PROBABILITY = 0.5;
 
 /**
- * SpeechT5's decoder, whose keys and values stay on the device. Optimum exports it as one graph merged from two, which is
- * split again: one part projects the encoder's output to keys and values, once per text, and the other adds frames.
+ * SpeechT5's decoder, whose keys and values stay on the device. Optimum exports it as one graph merged from two, which
+ * is split again: one part projects the encoder's output to keys and values, once per text, and the other adds frames.
  */
 class MelDecoder {
   readonly #project: TtsGraph;

@@ -95,8 +95,8 @@ export class RecordedVoices {
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
     try {
-      // Concurrent requests with the same recording share the work. It is never cancelled, as no graph may be freed while
-      // it runs.
+      // Concurrent requests with the same recording share the work. It is never cancelled, as no graph may be freed
+      // while it runs.
       const { voice, numBytes } = await this.#jobs.join(key, () => this.#clone(audio), NEVER);
       this.#kept.set(key, voice, numBytes);
       return voice;

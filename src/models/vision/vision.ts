@@ -172,8 +172,8 @@ interface Hearing {
 }
 
 /**
- * Opens the audio encoder and encodes a second of silence. If the parts for sounds do not fit together, the model serves
- * only texts and images, and the log gives the reason.
+ * Opens the audio encoder and encodes a second of silence. If the parts for sounds do not fit together, the model
+ * serves only texts and images, and the log gives the reason.
  */
 async function openHearing(
   options: VisionLoadOptions,

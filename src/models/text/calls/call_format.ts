@@ -35,8 +35,8 @@ export interface CallMarkup {
   readonly separator: string;
   readonly close: string;
   /**
-   * Makes the grammar of one call. If `called.strict` is false, the arguments only have to be parsable: any JSON object,
-   * or any of the function's parameters with values of the right type.
+   * Makes the grammar of one call. If `called.strict` is false, the arguments only have to be parsable: any JSON
+   * object, or any of the function's parameters with values of the right type.
    *
    * @param param path of the function's parameters in the request.
    */
@@ -90,8 +90,8 @@ export function markedFormat(format: MarkedFormat): CallFormat {
 }
 
 /**
- * Parses an answer. A marker without a call after it is text. Text between a call and its closing marker is dropped. So is
- * the end of a truncated answer if it may be the beginning of a call.
+ * Parses an answer. A marker without a call after it is text. Text between a call and its closing marker is dropped. So
+ * is the end of a truncated answer if it may be the beginning of a call.
  */
 function* readMarked(
   parsing: CallParsing,
@@ -243,8 +243,8 @@ export class TextReader {
   }
 
   /**
-   * Takes the text up to and including the first of several endings, none of which is a prefix of another. If the text is
-   * truncated within what may be an ending, that part is dropped unless it is a plain word.
+   * Takes the text up to and including the first of several endings, none of which is a prefix of another. If the text
+   * is truncated within what may be an ending, that part is dropped unless it is a plain word.
    *
    * @param onText receives the text before the ending, as soon as it is certain that it is not part of the ending.
    * @returns the ending; `undefined` if the text ends without one.

@@ -1,6 +1,6 @@
 /**
- * The format of the answer to a chat task, detected from the model's chat template and the rendered prompt: how to parse
- * it, and the grammar that constrains it.
+ * The format of the answer to a chat task, detected from the model's chat template and the rendered prompt: how to
+ * parse it, and the grammar that constrains it.
  *
  * @module
  */
@@ -131,9 +131,9 @@ export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSp
 }
 
 /**
- * Makes the grammar of an answer in which calls are possible but not required. Text is free unless a format is requested.
- * If a function is strict, calls are constrained from their opening marker on: their names to the offered functions, and
- * the arguments of strict functions to their schemas.
+ * Makes the grammar of an answer in which calls are possible but not required. Text is free unless a format is
+ * requested. If a function is strict, calls are constrained from their opening marker on: their names to the offered
+ * functions, and the arguments of strict functions to their schemas.
  */
 function autoGrammar(
   { grammar, tools, markup, format }: {

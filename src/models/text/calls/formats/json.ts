@@ -1,6 +1,6 @@
 /**
- * Formats in which models write calls in JSON between markers: one object `{"name": "f", "arguments": {…}}`, an array of
- * them, or a function's name followed by its arguments as JSON.
+ * Formats in which models write calls in JSON between markers: one object `{"name": "f", "arguments": {…}}`, an array
+ * of them, or a function's name followed by its arguments as JSON.
  *
  * @module
  */
