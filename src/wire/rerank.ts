@@ -67,7 +67,11 @@ export const RerankRequest = z.preprocess(
         "Cut each document to this many tokens; default: the model's limit, on /v2/rerank 4096",
       ),
     ...TRUNCATION_FIELDS,
-  }, { error: "a JSON object" }).meta({ id: "RerankRequest" }),
+  }, { error: "a JSON object" }).meta({
+    id: "RerankRequest",
+    required: ["query"],
+    anyOf: [{ required: ["documents"] }, { required: ["texts"] }],
+  }),
 );
 
 export type RerankRequest = z.output<typeof RerankRequest>;

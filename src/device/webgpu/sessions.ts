@@ -81,7 +81,7 @@ export class WebGpuSessions {
   async #openParts(parts: readonly ModelProto[], files: ModelFiles): Promise<GraphSession> {
     const sessions: GraphSession[] = [];
     const release = async () => {
-      for (const session of sessions) await session.release();
+      await Promise.all(sessions.map((session) => session.release()));
     };
     try {
       for (const part of parts) sessions.push(await this.openEmbedding(part, files));
@@ -95,10 +95,18 @@ export class WebGpuSessions {
       outputs: sessions.flatMap(({ outputs }) => outputs),
       run: async (feeds, fetches) => {
         const results: Record<string, Tensor> = {};
-        for (const session of sessions) {
-          const wanted = fetches && pick(fetches, session.outputs);
-          if (wanted && Object.keys(wanted).length === 0) continue;
-          Object.assign(results, await session.run(pick(feeds, session.inputs), wanted));
+        try {
+          for (const session of sessions) {
+            const wanted = fetches && pick(fetches, session.outputs);
+            if (wanted && Object.keys(wanted).length === 0) continue;
+            Object.assign(results, await session.run(pick(feeds, session.inputs), wanted));
+          }
+        } catch (error) {
+          // Tensors that the caller passed as outputs are the caller's.
+          for (const [name, tensor] of Object.entries(results)) {
+            if (fetches?.[name] !== tensor) tensor.dispose();
+          }
+          throw error;
         }
         return results;
       },

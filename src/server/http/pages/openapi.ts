@@ -177,9 +177,13 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
   return withComponentRefs(own);
 }
 
-/** Lists the required fields of an object, because zod does not list those that are preprocessed. */
-function requireFields({ shape }: z.ZodObject, schema: Json): void {
-  const required = Object.entries(shape).filter(([, field]) => {
+/**
+ * Lists the required fields of an object, because zod does not list those that are preprocessed. A list in the object's
+ * metadata is kept: another field may replace one that is required after preprocessing.
+ */
+function requireFields(object: z.ZodObject, schema: Json): void {
+  if (object.meta()?.["required"] !== undefined) return;
+  const required = Object.entries(object.shape).filter(([, field]) => {
     return !z.safeParse(field, undefined).success;
   });
   if (required.length > 0) schema["required"] = required.map(([name]) => name);
