@@ -130,7 +130,8 @@ export function checkExperts(params: ExpertsParams): void {
     const isKnown = blockSize === 16 || (blockSize > 0 && blockSize % DEPTH === 0);
     if (!isKnown || k % blockSize !== 0) {
       throw new RangeError(
-        `Blocks of ${blockSize} weights in rows of ${k}: experts read whole ones.`,
+        `Blocks of ${blockSize} weights in rows of ${k}: the kernels take blocks of 16, or of a ` +
+          `multiple of ${DEPTH}, that divide a row.`,
       );
     }
   }

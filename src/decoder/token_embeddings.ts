@@ -60,8 +60,8 @@ export class TokenEmbeddings {
    * Embeds tokens.
    *
    * @param options.dims of outputs that go to device memory, by name.
-   * @param options.isDecoding whether to use the memory for next tokens.
-   * @returns the outputs by name; the caller disposes of those that are not in that memory.
+   * @param options.isDecoding whether to use `decodingStorages` rather than `storages`.
+   * @returns the outputs by name; the caller disposes of those that are not in one of these storages.
    * @throws {EncoderError} when a span's rows cannot be encoded.
    */
   async embed(
@@ -108,7 +108,7 @@ export class TokenEmbeddings {
   }
 }
 
-/** Positions of tokens in their completions. Tokens of a prompt, which have none, get the first position. */
+/** Positions of tokens in their completions, counted from 1; 0 for tokens of a prompt. */
 function makePositions({ ids, completionPositions }: TokensToEmbed): Tensor {
   const values = BigInt64Array.from(
     { length: ids.size },

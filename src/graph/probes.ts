@@ -25,7 +25,7 @@ function makeSizes({ dtype, shape }: ValueInfo, symbols: readonly number[]): Val
   return sizes.includes(undefined) ? undefined : { dtype, shape: sizes as number[] };
 }
 
-/** The value of an input for one sequence of these lengths; `undefined` for an input that decoders do not have. */
+/** The value of an input for one sequence of these lengths; `undefined` if its role, type or shape is not known. */
 function feedFor(
   info: ValueInfo,
   inputs: DecoderInputs,

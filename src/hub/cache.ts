@@ -99,7 +99,7 @@ export function readSnapshotHubId(folder: string): HubId | undefined {
   return match === null ? undefined : parseHubId(`${match[1]}/${match[2]}`);
 }
 
-/** The name of a model folder: its hub id if it is a snapshot, or else the folder's own name. */
+/** The name of a model folder: the name in its hub id if it is a snapshot, or else the folder's own name. */
 export function toModelName(folder: string): string {
   return readSnapshotHubId(folder)?.name ?? basename(folder);
 }
@@ -125,7 +125,7 @@ export interface CachedModel {
   readonly id: HubId;
   /** Bytes of all its revisions, and of partial downloads. */
   readonly bytes: number;
-  /** The folder of one revision, `main` if present; `undefined` if none is complete. */
+  /** The folder of one revision, `main` if present; `undefined` if there is no snapshot. */
   readonly folder: string | undefined;
 }
 
@@ -186,7 +186,10 @@ export interface HubSettings {
   readonly usesLinks: boolean;
 }
 
-/** Reads the settings from the environment. `offline` comes from the command line and has precedence. */
+/**
+ * Reads the settings from the environment. `offline` comes from the command line; it or `HF_HUB_OFFLINE` turns requests
+ * off.
+ */
 export function readHubSettings(
   environment: Environment = Deno.env.toObject(),
   { offline = false }: { readonly offline?: boolean } = {},

@@ -39,7 +39,7 @@ const Sibling = z.object({
   blobId: z.hex().length(40),
   lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
 });
-/** The longest path that operating systems accept. */
+/** The longest path that is accepted. It is macOS's limit; Linux's is higher. */
 const MAX_PATH = 1024;
 
 const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });

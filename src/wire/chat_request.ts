@@ -109,7 +109,9 @@ export const ChatRequest = z.object({
   stop_token_ids: listSchema(tokenId(), { max: MAX_STOP_TOKENS }).nullish()
     .describe("Tokens that end the completion besides the model's own"),
   min_tokens: integerFrom(0).nullish()
-    .describe("The completion does not end before it has this many tokens, except by max_tokens"),
+    .describe(
+      "The completion does not end before it has this many tokens, unless the context is full",
+    ),
   ignore_eos: flag().nullish().describe("Continue past the model's end-of-sequence token"),
   add_generation_prompt: flag().nullish()
     .describe("Whether the prompt ends where the assistant's answer begins; default true"),

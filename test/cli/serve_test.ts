@@ -185,7 +185,7 @@ Deno.test("serve stays up and says why if the hub is unavailable", async () => {
   );
 });
 
-Deno.test("serve and run of a hub model without ONNX graphs end with an alternative", async () => {
+Deno.test("serve, run and pull refuse a hub model without ONNX graphs, and name one that has them", async () => {
   await using hub = new FakeHub();
   await using cache = new ScratchCache();
   hub.addModel("Qwen/Qwen3-0.6B", { "config.json": "{}", "model.safetensors": "weights" });

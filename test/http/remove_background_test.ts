@@ -249,7 +249,7 @@ Deno.test("remove_background: more than 100 MiB is refused while it is read, on 
 
 Deno.test("remove_background: an image above the configured limit is answered 400 and names the flag", async () => {
   await using app = await openMattingApp({ engine: { prefixCache: true, maxImagePixels: 3e5 } });
-  // One image is decoded in the device's thread, the others in a separate thread.
+  // The first image is small enough to be decoded in the device's thread; the others are decoded in a separate one.
   assert.equal((await postImage(app, discFile(500, 400))).status, 200);
   assert.equal((await postImage(app, discFile(600, 500))).status, 200);
   const { status, code, message } = await readError(

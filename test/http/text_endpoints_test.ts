@@ -64,7 +64,7 @@ Deno.test("/completions begins nothing if one of several prompts is refused", as
         ...{ model: "hearth-demo-chat", prompt, stream, max_tokens: 1500, ignore_eos: true },
       });
       assert.equal(status, 400);
-      assert.equal(app.session.numInFlight, 0, "no prompt is generated for a refused request");
+      assert.equal(app.session.numInFlight, 0, "a refused request generates nothing");
     }
   }
 });
@@ -292,7 +292,7 @@ Deno.test("/completions returns the offset of each token, across stop strings an
   }
 });
 
-/** The tokens of `text`, and the likeliest continuation of each prefix, from one request each. */
+/** The tokens of `text`; for each after the first, from a request of its own, its log-probability and the likeliest. */
 async function scoreOneByOne(text: string) {
   const { body: { tokens } } = await post("/tokenize", { prompt: text });
   const answers = await Promise.all(

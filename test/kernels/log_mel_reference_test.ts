@@ -56,7 +56,7 @@ for (const mels of [80, 128]) {
 
 Deno.test("ReferenceLogMel.compute() limits the rows of a recording by its loudest row", () => {
   const sounds = makeSounds(samplesPerRow(SMALL));
-  const rows = ["a click in silence", "a full-scale tone beside a faint one"].map((name) => ({
+  const rows = ["a click in silence", "a full-scale tone next to a faint one"].map((name) => ({
     samples: sounds[name]!,
     recording: 0,
     contentFrames: 20,

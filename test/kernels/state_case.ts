@@ -6,8 +6,9 @@
 import type { SavedState, StateStep } from "../../kernels/states/state_step.ts";
 
 /**
- * Steps of four sequences in shuffled slots: prompts, chunks that continue, single tokens, and one that begins late.
- * The last two sequences continue from states that were saved in the middle and at the end of other sequences' rows.
+ * Numbers of tokens, by step and sequence: four steps of six sequences in shuffled slots, with prompts, chunks that
+ * continue, single tokens, and a sequence that begins late. The last two sequences continue from states that were
+ * saved in the middle and at the end of other sequences' rows.
  */
 export const LENGTHS = [
   [7, 1, 40, 0, 0, 0],
@@ -16,7 +17,7 @@ export const LENGTHS = [
   [0, 0, 0, 0, 1, 5],
 ] as const;
 const SLOTS = [3, 0, 4, 1, 6, 5];
-/** By step and sequence. */
+/** States to save, by step and sequence. Their slots are those of the last two sequences. */
 const SAVED: readonly Readonly<Record<number, SavedState>>[] = [
   { 2: { numTokens: 17, slot: 6 } },
   { 1: { numTokens: 3, slot: 5 } },

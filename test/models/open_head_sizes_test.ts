@@ -1,5 +1,6 @@
 /**
- * Whole graphs whose caches leave sizes open run with those of `config.json`; those that return no cache are refused.
+ * Whole graphs whose caches leave sizes open take them from `config.json`; graphs that do not return all their caches
+ * are refused.
  */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";

@@ -1,4 +1,4 @@
-/** A step of a cut decoder waits for the GPU once, for its tokens, for any computation of positions in its graph. */
+/** A step of a cut decoder waits for the GPU only once, for its tokens, however its graph computes positions. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/device/backend.ts";
@@ -69,7 +69,7 @@ for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
 }
 
 gpuTest(
-  "on a GPU a fully compiled decoder opens no session, and others open those of their other segments",
+  "on a GPU, a decoder opens sessions only for segments that are not compiled",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     for (

@@ -74,7 +74,7 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   };
 }
 
-/** The last cut of each model. A folder with several dtypes is cut when one is chosen and again when it is loaded. */
+/** The last cut of each model, which is needed twice if a folder has several dtypes: to choose one, and to load it. */
 const lastCuts = new WeakMap<ModelProto, [contextLength: number, result: CutResult<GraphCut>]>();
 
 /** Cuts a decoder graph at its attentions, or says why it cannot be cut. */
@@ -93,7 +93,9 @@ export function splitGraph(
 interface EncoderSplitOptions {
   /** The output to keep: a row per token, or a result that is computed from the first token. */
   readonly wanted: string;
-  /** Makes nodes that reduce all rows to the wanted result; if absent, the last segment computes wanted rows. */
+  /**
+   * Makes nodes that reduce all rows to the wanted result; if absent, the input {@linkcode ROWS} says which to compute.
+   */
   readonly tail?: ((rows: TensorPort) => EncoderTail) | undefined;
   readonly padTokenId: number;
   /** Tokens of the longest text that will be run. */

@@ -162,7 +162,7 @@ export function requireNoPointer(path: string, text: string): void {
   );
 }
 
-/** A folder of the Hugging Face cache, or one within it. */
+/** A snapshot in a Hugging Face cache, or a folder within one. */
 const SNAPSHOT = /^(.*[\\/]models--[^\\/]+)[\\/]snapshots[\\/][^\\/]+/;
 
 /**

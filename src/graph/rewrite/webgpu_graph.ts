@@ -111,8 +111,8 @@ function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {
 
 /**
  * Declares tables of `GatherBlockQuantized` as 4-bit numbers if they have zero points and each byte holds two values.
- * ONNX Runtime's WebGPU kernel wants as many zero points as scales, but there are only half as many bytes of two zero
- * points.
+ * ONNX Runtime's WebGPU kernel wants as many zero points as scales, and would count bytes, of which
+ * there are only half as many because each holds two zero points.
  */
 export function bytesToNibbles(model: ModelProto): ModelProto {
   const { graph } = model;
@@ -147,7 +147,10 @@ function withoutUnread(graph: Graph, nodes: readonly Node[]): Tensor[] {
   );
 }
 
-/** Declares bytes of two values as 4-bit numbers. Rows begin at whole bytes in `tensor` only. */
+/**
+ * Declares bytes of two values as 4-bit numbers. In `tensor`, each row begins at a whole byte; the result has no
+ * padding.
+ */
 function toNibbles(tensor: Tensor, [rows, columns]: readonly [number, number]): Tensor {
   const common = {
     name: `${tensor.name}/nibbles`,

@@ -27,7 +27,7 @@ let imageProcessor: ImageProcessor | undefined;
 let processor: VisionProcessor | undefined;
 
 const functions = {
-  /** Loads the image processor of a folder, for `normalize`. Without it, the thread does not load transformers.js. */
+  /** Loads the image processor of a folder, for `normalize`. Only this and `loadProcessor` load transformers.js. */
   async loadImageProcessor(folder: string): Promise<string> {
     const { ImageProcessor } = await import("./vision_processor.ts");
     imageProcessor = await ImageProcessor.load(folder);

@@ -55,7 +55,7 @@ export interface PromptOptions {
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
   /** The variables as they were received, if JSON.parse and JSON.stringify would change them. */
   readonly variablesJson?: string | undefined;
-  /** `none` turns reasoning off if the template supports that; other values are passed to templates that use them. */
+  /** `none` turns reasoning off if the template can; other values turn it on, and are passed as `reasoning_effort`. */
   readonly reasoningEffort?: string | undefined;
   /** Whether the prompt ends at the point where the assistant's answer begins; true if absent. */
   readonly addsGenerationPrompt?: boolean | undefined;

@@ -37,7 +37,9 @@ export class CharSet {
 
 const NOTHING_KNOWN = new Uint8Array(0);
 
-/** The test for a Unicode property, by any name that ECMAScript knows; `undefined` if it knows none. */
+/**
+ * The test for a class of {@linkcode POSIX} or a Unicode property of ECMAScript, in any case; `undefined` if neither.
+ */
 function findPropertyTest(name: string): CharTest | undefined {
   const known = POSIX[name.toLowerCase()];
   if (known !== undefined) return known;
@@ -67,7 +69,7 @@ const isSpace = toCharTest("\\p{White_Space}")!;
 const isDigit = toCharTest("\\p{Nd}")!;
 const isHexDigit = toCharTest("[0-9A-Fa-f]")!;
 
-// Classes of characters as the Rust library defines them.
+// Classes of characters as the Rust library `tokenizers` uses them.
 
 /** Rust's `char::is_whitespace`. */
 export const WHITESPACE = toCharSet("\\p{White_Space}");

@@ -206,7 +206,7 @@ async function readAttachments(
     if (isImage(file)) {
       if (!taken.takesImages) {
         throw new Error(
-          `${file.name} was not added: this model cannot read images, only text.`,
+          `${file.name} was not added: this model cannot read images.`,
         );
       }
       requireSize(file, MAX_IN_JSON_MIB);

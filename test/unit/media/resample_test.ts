@@ -47,7 +47,7 @@ Deno.test("resize() to the same size copies", () => {
   assert.notEqual(resized.data.buffer, pixels.data.buffer);
 });
 
-Deno.test("resize() does not change a single colour, with any filter and size", () => {
+Deno.test("resize() keeps an image of one colour unchanged, with every filter", () => {
   for (const filter of ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] as const) {
     const data = new Uint8Array(37 * 29 * 3).fill(255);
     const resized = resize({ width: 37, height: 29, channels: 3, data }, {
