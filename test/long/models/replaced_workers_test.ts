@@ -3,10 +3,14 @@ import assert from "node:assert/strict";
 import { Session } from "../../../src/server/session/session.ts";
 import { loadOptions } from "../../fixtures/servers/server.ts";
 
-const NUM_WARM_UP = 6;
-const NUM_WORKERS = 18;
-/** Forty workers that leaked their memory took 141 MiB, 3.5 each. */
-const MOST_GROWTH_BYTES = 24 * 2 ** 20;
+const NUM_ROUNDS = 3;
+/** Workers of a round, and as many before the first one. */
+const NUM_WORKERS = 6;
+/**
+ * Forty workers that leaked their memory took 141 MiB: 21 in a round. Resident memory grows by up to 30 MiB in a single
+ * round without a leak, but not in each round.
+ */
+const MOST_GROWTH_BYTES = 12 * 2 ** 20;
 
 /** Runs a session whose worker is lost at every call, by an uncaught error. */
 async function replaceOften(numTimes: number): Promise<void> {
@@ -33,10 +37,13 @@ async function replaceOften(numTimes: number): Promise<void> {
   }
 }
 
-Deno.test(`${NUM_WORKERS} replaced workers leak no native memory`, async () => {
-  await replaceOften(NUM_WARM_UP / 2);
-  const before = Deno.memoryUsage().rss;
-  await replaceOften((NUM_WORKERS - NUM_WARM_UP) / 2);
-  const growth = Deno.memoryUsage().rss - before;
-  assert.ok(growth < MOST_GROWTH_BYTES, `${growth} bytes more`);
+Deno.test(`${NUM_ROUNDS * NUM_WORKERS} replaced workers leak no native memory`, async () => {
+  await replaceOften(NUM_WORKERS / 2);
+  const growths: number[] = [];
+  for (let round = 0; round < NUM_ROUNDS; round++) {
+    const before = Deno.memoryUsage().rss;
+    await replaceOften(NUM_WORKERS / 2);
+    growths.push(Deno.memoryUsage().rss - before);
+  }
+  assert.ok(Math.min(...growths) < MOST_GROWTH_BYTES, `bytes more in each round: ${growths}`);
 });
