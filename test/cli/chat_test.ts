@@ -7,11 +7,9 @@ import { goldenSound, makeTinySpeech } from "../fixtures/models/tiny_speech.ts";
 import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
 import { drawImage, KEPT_SIZES } from "../fixtures/models/vision/vision_cases.ts";
 import { imageFile } from "../fixtures/images/images.ts";
-import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
+import { makeVisionFolder, TINY } from "../fixtures/models/vision/vision_folder.ts";
 
 const CPU = ["--device", "cpu"];
-/** Flags for a model with random weights, whose answers do not end by themselves. */
-const LONG = ["--temperature", "0", "--max-tokens", "400"];
 const CHAT = ["run", "hearth-demo-chat", ...CPU, "--temperature", "0"];
 /** The prompt, followed only by a cursor movement. */
 const PROMPT = />>> \S*5G$/;
@@ -120,7 +118,9 @@ terminalTest(
 terminalTest(
   "^C stops an answer without ending the chat, and /image attaches an image to the next message",
   async (folder) => {
-    await using model = await makeVisionFolder("idefics3");
+    // An answer that fills the context takes many seconds and has several characters per token.
+    const contextLength = 65_536;
+    await using model = await makeVisionFolder("idefics3", { ...TINY, contextLength });
     const image = join(folder, "two waves.png");
     await Deno.writeFile(image, drawImage(0, KEPT_SIZES.idefics3));
     const json = join(folder, "talk.json");
@@ -143,9 +143,8 @@ terminalTest(
     assert.match(plain(screen), /two waves\.png will be sent with the next message\./);
     const { messages: [question, answer] } = JSON.parse(await Deno.readTextFile(json));
     assert.equal(question.content, "[image: two waves.png]\nWhat can you tell me?");
-    const words = ["run", model.path, "-i", image, "-i", "What can you tell me?"];
-    const whole = await runHearth([...words, ...CPU, ...LONG]);
-    assert.ok(answer.content.length < whole.stdout.length, "it was stopped");
+    assert.notEqual(answer.content, "");
+    assert.ok(answer.content.length < contextLength, "it was stopped");
   },
 );
 

@@ -142,6 +142,9 @@ export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Funct
   ReturnType<Functions[Name]>
 >;
 
+/** Period of the timer that keeps the process alive during a call. */
+const KEEP_ALIVE_MS = 60_000;
+
 /** Calls a worker, one function at a time. */
 export class WorkerRpc<Functions extends WorkerFunctions> {
   readonly #port: MessagePort;
@@ -189,10 +192,13 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 
   async #send(call: WorkerCall, transfer: Transferable[]): Promise<WorkerOutcome> {
     this.#outcome = Promise.withResolvers();
+    // A dying worker closes the port, which may be all that keeps the process alive, before its reason arrives.
+    const alive = setInterval(() => {}, KEEP_ALIVE_MS);
     try {
       this.#port.postMessage(call, transfer);
       return await this.#outcome.promise;
     } finally {
+      clearInterval(alive);
       this.#outcome = undefined;
     }
   }
