@@ -30,6 +30,7 @@ import {
   projections,
   SIZES,
 } from "../unit/graph/test_decoder.ts";
+import { joinSinks, spelledOut } from "../unit/graph/spelled_out.ts";
 import { WholeGraph } from "../unit/graph/whole_graph.ts";
 
 const MAX_POSITIONS = 96;
@@ -256,6 +257,7 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: addChoice },
     numRefused: 2,
   },
+  "sinks joined to the scores": { attention: spelledOut({ rotary: true, ...joinSinks("last") }) },
   "a second layer without kernels for its rotation": {
     attention: (graph, layer) => {
       const { heads, kvHeads } = graph.sizes;

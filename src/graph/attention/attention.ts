@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { computeCausalMask, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
+import {
+  computeCausalMask,
+  findSlopes,
+  proveMask,
+  type ProvenMask,
+  readVisibility,
+} from "./attention_mask.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { StoredTensor } from "../file/tensor.ts";
 import { COPYING, describeNode, followBack, type GraphIndex } from "../graph_index.ts";
@@ -49,6 +55,8 @@ export interface FoundAttention {
   readonly window?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;
+  /** The slope of each head, or one for all heads. */
+  readonly slopes?: readonly number[] | undefined;
   /** Number of positions that its tables and its mask cover; Infinity if it has neither. */
   readonly maxPositions: number;
   /** Nodes to insert before it, in order, which do what the graph's node does besides attending. */
@@ -221,9 +229,11 @@ export function proveNodeMask(
     if (isCausal) return { localWindow: undefined, maxPositions: Infinity };
     throw new Refusal(`${of} is not causal: it has no mask, and no attribute says that it is.`);
   }
-  return proveMask(
+  const short = SHORT_LENGTHS[0];
+  const slopes = findSlopes(probes.at(short).value(mask), short);
+  const proven = proveMask(
     (lengths) => {
-      const visible = readVisibility(probes.at(lengths).value(mask), lengths, of);
+      const visible = readVisibility(probes.at(lengths).value(mask), lengths, of, slopes);
       if (!isCausal) return visible;
       const causal = computeCausalMask(lengths);
       return visible?.map((seen, i) => seen & causal[i]!);
@@ -231,4 +241,5 @@ export function proveNodeMask(
     contextLength,
     of,
   );
+  return { ...proven, slopes };
 }

@@ -13,36 +13,102 @@ export const HIDDEN_SCORE = -9000;
 /** 1 for each key that a token of a run may attend to, otherwise 0: `[numTokens, total]`, row-major. */
 export type Visibility = Uint8Array;
 
+/** Largest relative error of a bias by distance: a table in half precision is rounded. */
+const BIAS_ERROR = 1e-3;
+
 /** Computes the mask of a run with these lengths; `undefined` if partial evaluation cannot compute it. */
 export type MaskReader = (lengths: Lengths) => Visibility | undefined;
+
+/** Numbers that are added to the scores of a run. */
+interface Terms {
+  /** 1, or the number of heads if their terms differ. */
+  readonly planes: number;
+  at(plane: number, row: number, column: number): number;
+}
+
+/**
+ * Reads a boolean or additive mask.
+ *
+ * @param mask broadcasts to `[1, heads, numTokens, total]`; bool, or numbers that are added to the scores.
+ */
+function readTerms(
+  mask: Value | undefined,
+  { pastLength, numTokens }: Lengths,
+): Terms | undefined {
+  const total = pastLength + numTokens;
+  if (mask?.data === undefined) return undefined;
+  const { data, dtype, shape } = mask;
+  const [rows, columns] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
+  if ((rows !== 1 && rows !== numTokens) || (columns !== 1 && columns !== total)) return undefined;
+  return {
+    planes: data.length / (rows * columns),
+    at(plane, row, column) {
+      const from = (plane * rows + (rows === 1 ? 0 : row)) * columns;
+      const element = data[from + (columns === 1 ? 0 : column)]!;
+      if (dtype !== "bool") return element;
+      return element === 0 ? -Infinity : 0;
+    },
+  };
+}
+
+/**
+ * Finds the slopes of a bias by distance (ALiBi), which a mask adds to the scores: from one key to the next, the score
+ * of a head grows by its slope.
+ *
+ * @param mask as {@linkcode readVisibility} takes it, which also proves that the mask is such a bias.
+ * @returns the slope of each head, or one for all heads; `undefined` if all are zero.
+ * @see {@link https://arxiv.org/abs/2108.12409 | ALiBi}
+ */
+export function findSlopes(mask: Value | undefined, lengths: Lengths): number[] | undefined {
+  const terms = readTerms(mask, lengths);
+  if (terms === undefined) return undefined;
+  const row = lengths.numTokens - 1;
+  const own = lengths.pastLength + row;
+  const slopes = Array.from({ length: terms.planes }, (_, plane) => {
+    const slope = terms.at(plane, row, own) - terms.at(plane, row, own - 1);
+    return Math.abs(slope) < -HIDDEN_SCORE ? slope : 0;
+  });
+  return slopes.some((slope) => slope !== 0) ? slopes : undefined;
+}
 
 /**
  * Converts a boolean or additive mask.
  *
  * @param mask broadcasts to `[1, heads, numTokens, total]`; bool, or numbers that are added to the scores.
  * @param of the attention, for messages.
- * @throws {Refusal} when the mask differs from head to head, or adds numbers to the scores of visible keys.
+ * @param slopes of the bias by distance that the mask contains; see {@linkcode findSlopes}.
+ * @throws {Refusal} when the mask hides keys of some heads only, or adds other numbers to the scores of visible keys.
  */
 export function readVisibility(
   mask: Value | undefined,
-  { pastLength, numTokens }: Lengths,
+  lengths: Lengths,
   of: string,
+  slopes: readonly number[] = [],
 ): Visibility | undefined {
+  const { pastLength, numTokens } = lengths;
   const total = pastLength + numTokens;
-  if (mask?.data === undefined) return undefined;
-  const [rows, columns] = [mask.shape.at(-2) ?? 1, mask.shape.at(-1) ?? 1];
-  if ((rows !== 1 && rows !== numTokens) || (columns !== 1 && columns !== total)) return undefined;
+  const terms = readTerms(mask, lengths);
+  if (terms === undefined) return undefined;
   const visible = new Uint8Array(numTokens * total);
-  const planes = mask.data.length / (rows * columns);
-  for (let plane = 0; plane < planes; plane++) {
+  for (let plane = 0; plane < terms.planes; plane++) {
+    const slope = slopes[plane] ?? 0;
     for (let i = 0; i < visible.length; i++) {
-      const row = rows === 1 ? 0 : Math.floor(i / total);
-      const column = columns === 1 ? 0 : i % total;
-      const element = mask.data[(plane * rows + row) * columns + column]!;
-      const seen = mask.dtype === "bool" ? element !== 0 : element > HIDDEN_SCORE;
-      if (mask.dtype !== "bool" && seen && element !== 0) {
+      const [row, column] = [Math.floor(i / total), i % total];
+      const term = terms.at(plane, row, column);
+      const own = pastLength + row;
+      // A bias is relative to that of the query's own key: the softmax ignores what is added to a whole row.
+      const base = slope === 0 ? 0 : terms.at(plane, row, own);
+      const rest = term - base - slope * (column - own);
+      const seen = rest > HIDDEN_SCORE;
+      const error = slope === 0 ? 0 : BIAS_ERROR * Math.max(Math.abs(term), Math.abs(base));
+      // A bias may be symmetric, and something else may hide the future.
+      const matters = seen && (slope === 0 || column <= own);
+      if (matters && Math.abs(rest) > error) {
         throw new Refusal(
-          `The mask of ${of} adds ${element} to a score, like a bias by distance (ALiBi).`,
+          `The mask of ${of} adds ${term} to a score, ` +
+            (slope === 0
+              ? "like a bias by distance (ALiBi)."
+              : `which is not in proportion to the distance of the key (ALiBi, slope ${slope}).`),
         );
       }
       if (plane > 0 && visible[i] !== Number(seen)) {
@@ -69,6 +135,8 @@ export interface ProvenMask {
   readonly localWindow: number | undefined;
   /** Number of positions for which this was verified. */
   readonly maxPositions: number;
+  /** The slope of each head, or one for all heads, if the mask also contains a bias by distance. */
+  readonly slopes?: readonly number[] | undefined;
 }
 
 /** The first key that a row sees; -1 unless it sees a contiguous run of keys that ends with its own. */

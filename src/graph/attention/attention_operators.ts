@@ -161,13 +161,10 @@ function proveMask(node: Node, search: Search, hasPast: boolean): ProvenMask {
     // Without a past, the operator aligns the first query with the first key.
     throw new Refusal(`${describeNode(node)} is causal by attribute, but has no past.`);
   }
-  const { localWindow, maxPositions } = proveNodeMask(node, search, {
-    mask: getInputName(node, 3),
-    isCausal,
-  });
+  const mask = proveNodeMask(node, search, { mask: getInputName(node, 3), isCausal });
   const left = intAttribute(node, "left_window_size") ?? -1;
-  if (left < 0) return { localWindow, maxPositions };
-  return { localWindow: Math.min(localWindow ?? Infinity, left + 1), maxPositions };
+  if (left < 0) return mask;
+  return { ...mask, localWindow: Math.min(mask.localWindow ?? Infinity, left + 1) };
 }
 
 /** Keys and values of `Attention`, which the operator caches itself, or which nodes in front of it cache. */

@@ -143,6 +143,7 @@ const OF_ROWS: SpelledOutKind = {
       `The operands of the attention around ${of} cannot be traced back to the rows of tokens.`,
     );
   },
+  takesBiases: false,
   prove: (read, contextLength, of) => ({
     window: proveWindow(read, contextLength, of),
     maxPositions: Infinity,

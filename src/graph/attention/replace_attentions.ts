@@ -9,7 +9,7 @@ import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
 import { findMultiHeadAttention, findOnnxAttention } from "./attention_operators.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
-import { liveNodes } from "../graph_index.ts";
+import { describeNode, liveNodes } from "../graph_index.ts";
 import {
   type Graph,
   int64Tensor,
@@ -65,6 +65,7 @@ const OF_CACHE: SpelledOutKind = {
     const operand = { tensor: queries, layout: "head_major", offset: 0 } as const;
     return { q: { operand, heads, size: shape.at(-1)!, factor: 1 }, k, v };
   },
+  takesBiases: true,
   prove: proveMask,
 };
 
@@ -81,6 +82,11 @@ export function findAttentions(search: Search): FoundAttention[] {
     for (const find of finders) {
       const attention = find(node, search);
       if (attention === undefined) continue;
+      if (attention.slopes !== undefined) {
+        throw new Refusal(
+          `${describeNode(node)} adds a bias by distance (ALiBi), which Hearth's attention lacks.`,
+        );
+      }
       found.push(attention);
       break;
     }

@@ -8,14 +8,14 @@
  * @module
  */
 import { type FoundAttention, getName, type Search } from "./attention.ts";
-import { HIDDEN_SCORE, type MaskReader } from "./attention_mask.ts";
+import { findSlopes, type MaskReader, readVisibility, type Visibility } from "./attention_mask.ts";
 import { countElements } from "../file/tensor.ts";
-import type { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";
 import { type Lengths, type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
+import { findSinks, type JoinedSinks } from "./spelled_sinks.ts";
 import { findBack, numbered, type SpelledOutOperand } from "./traced_operand.ts";
 
 /** Operators that may be between the first product and the softmax, and between the softmax and the second product. */
@@ -23,70 +23,90 @@ const POINTWISE = new Set(
   "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
 );
 
+/** Operators that may cut off the weights of sinks. */
+const CUTTING = new Set(["Slice", "Split"]);
+
 /** Finds the product whose first factor is the softmax's result. */
-function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
+function findValueProduct(
+  index: GraphIndex,
+  softmax: Node,
+  through: ReadonlySet<string>,
+): Node | undefined {
   const open = [softmax.outputs[0]!];
   for (let name = open.shift(); name !== undefined; name = open.shift()) {
     for (const node of index.consumers(name)) {
       if (node.opType === "MatMul") return node.inputs[0] === name ? node : undefined;
-      if (POINTWISE.has(node.opType)) open.push(...node.outputs);
+      if (through.has(node.opType)) open.push(...node.outputs);
     }
   }
   return undefined;
 }
 
-/** Whether the nodes between the softmax and the second product do not change the weights. */
-function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
-  const [from, to] = [softmax.outputs[0]!, product.inputs[0]!];
+/** Whether the nodes between the softmax and the second product do not change the weights of keys. */
+function keepsWeights({ probes }: Search, softmax: Node, products: SoftmaxProducts): boolean {
+  const [from, to] = [softmax.outputs[0]!, products.values.inputs[0]!];
+  const run = probes.at(SHORT_LENGTHS[1]);
   const weights = run.value(from);
   if (weights === undefined) return false;
   const fed = numbered(weights);
   const got = from === to ? fed : run.valueWith(to, new Map([[from, fed]]));
-  return got?.data !== undefined && got.data.every((x, i) => x === fed.data![i]);
+  const width = weights.shape.at(-1)!;
+  const { sinks } = products;
+  const sinkColumn = sinks && (sinks.areFirst ? 0 : width - 1);
+  const wanted = fed.data!.filter((_, i) => i % width !== sinkColumn);
+  return got?.data?.length === wanted.length && got.data.every((x, i) => x === wanted[i]);
 }
 
-/** The shape of scores of a single head, so that evaluating a mask over a long context takes little memory. */
-function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly number[] {
-  const total = pastLength + numTokens;
-  return scores.shape.length === 4 ? [1, 1, numTokens, total] : [1, numTokens, total];
+/** The nodes of an attention. */
+interface SoftmaxProducts {
+  readonly scores: Node;
+  readonly values: Node;
+  /** The tensor that the softmax takes, or the part of it that belongs to keys. */
+  readonly exponents: string;
+  readonly sinks: JoinedSinks | undefined;
 }
 
 /**
- * Computes the input of a softmax in a run in which every score is `score`. It shows which keys are visible, and how
- * scores are scaled.
+ * Computes the exponents of a softmax in a run in which every score is `score`. They show which keys are visible, and
+ * how scores are scaled.
+ *
+ * @returns a plane `[tokens, keys]` for all heads, or one for each head.
  */
-function readScores(
+function readExponents(
   probes: Probes,
   lengths: Lengths,
-  { scores, softmax, score }: {
-    readonly scores: string;
-    readonly softmax: Node;
+  { products: { scores, exponents }, score }: {
+    readonly products: SoftmaxProducts;
     readonly score: number;
   },
-): Float64Array | undefined {
+): Value | undefined {
   const run = probes.at(lengths);
-  const made = run.value(scores);
+  const [product] = scores.outputs as [string];
+  const made = run.value(product);
   if (made === undefined) return undefined;
-  const shape = oneHead(made, lengths);
-  const data = new Float64Array(countElements(shape)).fill(score);
-  const seen = run.valueWith(softmax.inputs[0]!, new Map([[scores, { ...made, shape, data }]]));
-  if (seen?.data === undefined) return undefined;
-  if (seen.data.length !== data.length) {
-    throw new Refusal(`The mask of ${describeNode(softmax)} differs from head to head (ALiBi?).`);
-  }
-  return seen.data;
+  const feed = (shape: readonly number[]): Value | undefined => {
+    const data = new Float64Array(countElements(shape)).fill(score);
+    const seen = run.valueWith(exponents, new Map([[product, { ...made, shape, data }]]));
+    return seen?.data && seen;
+  };
+  // Scores of a single head, so that evaluating a mask over a long context takes little memory. A graph that reshapes
+  // them needs all heads.
+  const oneHead = [...made.shape.slice(0, -3).fill(1), 1, ...made.shape.slice(-2)];
+  return feed(oneHead) ?? feed(made.shape);
 }
 
 /** Finds the products before and after a softmax; `undefined` if one is missing. */
-function findSoftmaxProducts(
-  index: GraphIndex,
-  softmax: Node,
-): { readonly scores: Node; readonly values: Node } | undefined {
+function findSoftmaxProducts(softmax: Node, search: Search): SoftmaxProducts | undefined {
   if (softmax.opType !== "Softmax") return undefined;
-  const isProduct = ({ opType }: Node) => opType === "MatMul";
-  const scores = findBack(index, softmax.inputs[0]!, POINTWISE, isProduct);
-  const values = findValueProduct(index, softmax);
-  return scores && values && { scores, values };
+  const { index } = search;
+  const findProduct = (tensor: string) =>
+    findBack(index, tensor, POINTWISE, ({ opType }) => opType === "MatMul");
+  const sinks = findSinks(softmax, search, (tensor) => findProduct(tensor) !== undefined);
+  const exponents = sinks?.exponents ?? softmax.inputs[0]!;
+  const scores = findProduct(exponents);
+  const through = sinks ? POINTWISE.union(CUTTING) : POINTWISE;
+  const values = findValueProduct(index, softmax, through);
+  return scores && values && { scores, values, exponents, sinks };
 }
 
 /** The operands of a spelled-out attention. */
@@ -120,6 +140,8 @@ export interface SpelledOutKind {
     contextLength: number,
     of: string,
   ): Pick<FoundAttention, "localWindow" | "window" | "maxPositions">;
+  /** Whether there may be sinks, and biases by distance. */
+  readonly takesBiases: boolean;
 }
 
 /**
@@ -133,8 +155,8 @@ export function findSpelledOut(
   search: Search,
   kind: SpelledOutKind,
 ): FoundAttention | undefined {
-  const { index, probes, contextLength } = search;
-  const products = findSoftmaxProducts(index, softmax);
+  const { probes, contextLength } = search;
+  const products = findSoftmaxProducts(softmax, search);
   if (products === undefined) return undefined;
   const of = describeNode(softmax);
   const run = probes.at(SHORT_LENGTHS[1]);
@@ -146,21 +168,21 @@ export function findSpelledOut(
   const { q, k, v } = operands;
   if (
     q.heads !== heads || k.heads !== v.heads || v.factor !== 1 ||
-    !keepsWeights(run, softmax, products.values)
+    !keepsWeights(search, softmax, products)
   ) {
     throw new Refusal(`Around ${of}, keys, values or weights are changed in between.`);
   }
   const read = (lengths: Lengths, score: number) =>
-    readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });
-  const { scale, softcap } = measureScores((score) => read(SHORT_LENGTHS[0], score), of);
-  const mask = kind.prove(
-    (lengths) => {
-      const seen = read(lengths, 0);
-      return seen && Uint8Array.from(seen, (x) => x > HIDDEN_SCORE ? 1 : 0);
-    },
-    contextLength,
-    of,
-  );
+    readExponents(probes, lengths, { products, score });
+  const short = SHORT_LENGTHS[0];
+  const slopes = kind.takesBiases ? findSlopes(read(short, 0), short) : undefined;
+  const readMask: MaskReader = (lengths) => readVisibility(read(lengths, 0), lengths, of, slopes);
+  const { scale, softcap } = measureScores((score) => read(short, score), readMask(short), of);
+  const mask = kind.prove(readMask, contextLength, of);
+  const sinks = products.sinks?.tensor;
+  if (sinks !== undefined && (!kind.takesBiases || slopes !== undefined)) {
+    throw new Refusal(`${of} has sinks, which Hearth's attention lacks here.`);
+  }
   return {
     name: getName(softmax),
     q: q.operand,
@@ -173,6 +195,8 @@ export function findSpelledOut(
     vHeadDim: v.size,
     scale: scale * q.factor * k.factor,
     softcap,
+    slopes,
+    sinks,
     ...mask,
   };
 }
@@ -191,29 +215,31 @@ const NEAR_SCORE = 1e-3;
 /**
  * Finds scale and softcap.
  *
- * @param read computes the softmax's input if every score has a given value; `undefined` if it is unknown.
+ * @param read computes the softmax's exponents if every score has a given value; `undefined` if they are unknown.
+ * @param visible the keys that the same run's tokens see.
  * @param of the softmax, for messages.
  * @throws {Refusal} when scores are changed in another way, or differently for keys that are all visible.
  */
 function measureScores(
-  read: (score: number) => Float64Array | undefined,
+  read: (score: number) => Value | undefined,
+  visible: Visibility | undefined,
   of: string,
 ): ScoreFunction {
-  const mask = read(0);
+  const mask = read(0)?.data;
+  if (mask === undefined || visible === undefined) {
+    throw new Refusal(`The mask in front of ${of} cannot be computed by partial evaluation.`);
+  }
   const at = (score: number): number => {
-    const seen = read(score)?.filter((_, i) => mask![i]! > HIDDEN_SCORE);
-    const [first] = seen ?? [];
-    if (first === undefined || !seen!.every((x) => x === first)) {
-      throw new Refusal(
-        `The numbers added to the scores in front of ${of} are not a mask: they differ from key to key (ALiBi?).`,
-      );
+    const changes = read(score)?.data?.map((x, i) => x - mask[i]!)
+      .filter((_, i) => visible[i % visible.length] === 1);
+    const [first] = changes ?? [];
+    if (
+      first === undefined || !changes!.every((x) => Math.abs(x - first) <= 1e-9 * Math.abs(first))
+    ) {
+      throw new Refusal(`In front of ${of}, equal scores become different from key to key.`);
     }
     return first;
   };
-  if (mask === undefined) {
-    throw new Refusal(`The mask in front of ${of} cannot be computed by partial evaluation.`);
-  }
-  if (at(0) !== 0) throw new Refusal(`In front of ${of}, ${at(0)} is added to every score.`);
   const far = at(FAR_SCORE);
   const slope = at(NEAR_SCORE) / NEAR_SCORE;
   const isCapped = Math.abs(far) < 0.5 * Math.abs(slope * FAR_SCORE);

@@ -205,7 +205,7 @@ interface Bounded {
   readonly beta: number;
 }
 
-/** Matches `clip(x, lower, limit) + beta`, any part of which may be missing. */
+/** Matches `clip(x, lower, limit) + beta`, any part of which may be missing; `min(x, limit)` is such a clip too. */
 function findBounded(index: GraphIndex, tensor: string): Bounded {
   const whole = findElements(index, tensor);
   const add = index.producers.get(whole);
@@ -216,6 +216,11 @@ function findBounded(index: GraphIndex, tensor: string): Bounded {
   const input = sum === undefined ? whole : findElements(index, sum.other);
   const clip = index.producers.get(input);
   const plain = { input, lower: -Infinity, limit: Infinity, beta };
+  if (clip?.opType === "Min" && clip.inputs.length === 2) {
+    const least = eitherInput(clip, (name) => readScalar(index, name));
+    if (least === undefined) return plain;
+    return { ...plain, input: findElements(index, least.other), limit: least.found };
+  }
   if (clip?.opType !== "Clip") return plain;
   const [, lower, limit] = clip.inputs.map((name) => name === "" ? null : readScalar(index, name));
   if (lower === undefined || typeof limit !== "number") return plain;

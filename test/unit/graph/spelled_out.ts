@@ -194,6 +194,36 @@ export function spelledOut(spelling: Spelling): AddAttention {
   };
 }
 
+/**
+ * The logits of sinks joined to the scores of keys, less each row's largest, and the weights of keys, like in PyTorch's
+ * export of gpt-oss.
+ */
+export function joinSinks(place: "first" | "last"): Required<Pick<Spelling, "scores" | "weights">> {
+  const end = (graph: DecoderBuilder) =>
+    graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
+  return {
+    scores(graph, scores) {
+      const { heads } = graph.sizes;
+      const masked = graph.add("Add", [scores, additiveMask(graph)]);
+      const shaped = graph.add("Reshape", [graph.weights([heads], 2), graph.ints([1, -1, 1, 1])]);
+      const batch = computeSize(graph, "input_ids", 0);
+      const shape = sizes(graph, [batch, heads, computeSize(graph, "input_ids", 1), 1]);
+      const sinks = graph.add("Expand", [shaped, shape]);
+      const joined = graph.add("Concat", place === "first" ? [sinks, masked] : [masked, sinks], {
+        attributes: { axis: -1 },
+      });
+      const largest = graph.add("ReduceMax", [joined, graph.ints([-1])]);
+      return graph.add("Sub", [joined, largest]);
+    },
+    weights(graph, weights) {
+      const [from, to] = place === "first"
+        ? [graph.ints([1]), end(graph)]
+        : [graph.ints([0]), graph.ints([-1])];
+      return graph.add("Slice", [weights, from, to, graph.ints([3])]);
+    },
+  };
+}
+
 /** `sqrt(1 / sqrt(size))` computed from the query's shape, like in PyTorch's export of scaled_dot_product_attention. */
 export function rootOfScale(graph: DecoderBuilder, query: string): string {
   const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));

@@ -89,7 +89,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
           );
         },
       })),
-    /differ from key to key/,
+    /bias by distance \(ALiBi\)/,
   ],
   "a mask that lets tokens see the future": [
     () => decoder(spelledOut({ scores: (_graph, scores) => scores })),

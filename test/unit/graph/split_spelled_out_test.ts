@@ -4,12 +4,19 @@ import {
   additiveMask,
   cached,
   joinHeads,
+  joinSinks,
   repeatHeads,
   rootOfScale,
   spelledOut,
+  type Spelling,
   splitHeads,
 } from "./spelled_out.ts";
-import { decoder, MASK, POSITIONS, projections } from "./test_decoder.ts";
+import { decoder, inMemory, MASK, POSITIONS, projections } from "./test_decoder.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+
+/** The first opset with reductions whose axes are an input. */
+const OPSET_18 = { opset: 18 };
 
 Deno.test("splitGraph() cuts attention exported by PyTorch: repeated heads, rotary by position_ids, scale split over q and k", async () => {
   const model = decoder(
@@ -84,6 +91,36 @@ Deno.test("splitGraph() skips a guard against NaN after the softmax", async () =
       graph.add("Where", [graph.add("IsNaN", [weights]), graph.float(0), weights]),
   }));
   await assertSameAsWhole(model);
+});
+
+for (const place of ["first", "last"] as const) {
+  Deno.test(`splitGraph() finds sinks that are joined to the scores, ${place} in each row`, async () => {
+    const [first, second] =
+      (await assertSameAsWhole(decoder(spelledOut(joinSinks(place)), OPSET_18)))
+        .attentions;
+    assert.deepEqual(first!.sinks!.shape, [4]);
+    assert.notDeepEqual(first!.sinks!.data, second!.sinks!.data);
+  });
+}
+
+Deno.test("splitGraph() takes nothing for sinks that depends on the token, or whose weight is kept", async () => {
+  const { scores, weights } = joinSinks("last");
+  const byToken: Spelling = {
+    weights,
+    scores(graph, own) {
+      const masked = graph.add("Add", [own, additiveMask(graph)]);
+      const sums = graph.add("ReduceSum", [own, graph.ints([-1])]);
+      return graph.add("Concat", [masked, sums], { attributes: { axis: -1 } });
+    },
+  };
+  const withoutFirstKey: Spelling = { scores, weights: joinSinks("first").weights };
+  for (const spelling of [byToken, withoutFirstKey]) {
+    const result = splitGraph(
+      await readModel(inMemory(decoder(spelledOut(spelling), OPSET_18)), "model.onnx"),
+      { contextLength: 64 },
+    );
+    assert.ok("refused" in result);
+  }
 });
 
 for (const casts of ["past", "rows"] as const) {
