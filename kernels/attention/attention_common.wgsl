@@ -14,6 +14,8 @@ override SOFTCAP: f32;
 override PRODUCT_SCALE: f32;
 // Whether a sink logit per head is added to the softmax's denominator.
 override HAS_SINKS: bool;
+// Whether a bias by distance (ALiBi) is added to the scores: from one key to the next, they grow by the head's slope.
+override HAS_SLOPES: bool;
 
 const LOG2_E = 1.4426950408889634;
 // Used in place of minus infinity, which WGSL need not support.
@@ -37,6 +39,11 @@ struct Item {
 // Position of a row's query.
 fn query_position(item: Item, row: u32) -> u32 {
   return item.first_position + (item.row_start + row) / GROUP;
+}
+
+// The query head of a row.
+fn query_head(item: Item, row: u32, kv_head: u32) -> u32 {
+  return kv_head * GROUP + (item.row_start + row) % GROUP;
 }
 
 // Index of a row's first vec4 in queries of the given layout.

@@ -27,6 +27,8 @@ export interface SimdLayer {
   readonly rotary?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
   /** f32 `[heads]`. */
   readonly sinks?: Float32Array | undefined;
+  /** f32 `[heads]`: slopes of a bias by distance. */
+  readonly slopes?: Float32Array | undefined;
 }
 
 /** Limits of the memory, and the threads that use it. */
@@ -40,7 +42,7 @@ export interface SimdLimits extends StepLimits, CachePool {
 }
 
 /** Number of words in a `Node` of `wasm/layout.ts`. */
-const NODE_WORDS = 27;
+const NODE_WORDS = 28;
 /** Addresses of one layer. */
 interface LayerOffsets {
   /** Address of the layer's `Node`. */
@@ -91,12 +93,13 @@ export function placeLayers(
     v: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.v.stride),
   };
 
-  const reserved = layers.map(({ shape: { heads, headSize }, rotary, sinks }) => ({
+  const reserved = layers.map(({ shape: { heads, headSize }, rotary, sinks, slopes }) => ({
     node: arena.reserve(NODE_WORDS),
     out: arena.reserve(maxTokens * heads * headSize),
     cos: rotary ? arena.place(rotary.cos) : 0,
     sin: rotary ? arena.place(rotary.sin) : 0,
     sinks: sinks ? arena.place(sinks) : 0,
+    slopes: slopes ? arena.place(slopes) : 0,
   }));
   const blockBytes = countBlockBytes(layers);
   const cache = arena.reserve(numBlocks * blockBytes / 4);
@@ -104,7 +107,7 @@ export function placeLayers(
   const placed = layers.map((layer, i) => {
     const { heads, kvHeads, headSize, blockSize } = layer.shape;
     const { q, k, v } = layer.isPacked ? { q: inputs.q, k: inputs.q, v: inputs.q } : inputs;
-    const { node, out, cos, sin, sinks } = reserved[i]!;
+    const { node, out, cos, sin, sinks, slopes } = reserved[i]!;
     const kCache = end;
     const vCache = kCache + bytesPerHalf(layer);
     end = vCache + bytesPerHalf(layer);
@@ -132,6 +135,7 @@ export function placeLayers(
       toWord(attend.softcap),
       attend.window,
       sinks,
+      slopes,
     );
     arena.fill(node, words);
     return { node, q, k, v, out };

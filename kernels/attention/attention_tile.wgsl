@@ -5,7 +5,7 @@
 // each takes every $LANES-th key, and for the output every $LANES-th vec4 of the head.
 //
 // The including shader declares `q` and `out`, and functions that locate keys and values and say which of them a query
-// sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`.
+// sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`, `slope`.
 
 const TILE_THREADS = $(THREADS)u;
 
@@ -93,6 +93,14 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     end_key(item, positions$q.$r),
     //# end
   );
+  var slopes$q = vec4<f32>();
+  if (HAS_SLOPES) {
+    slopes$q = LOG2_E * vec4<f32>(
+      //# for r in 0..4
+      slope(query_head(item, min(row$q + $(r)u, last_row), kv_head)),
+      //# end
+    );
+  }
   var largest$q = vec4<f32>(LOWEST);
   var sums$q = vec4<f32>();
   //# end
@@ -170,6 +178,14 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     score$(n)_$q = to_exponents(score$(n)_$q);
     //# end
     //# end
+    if (HAS_SLOPES) {
+      //# for n in 0..KEYS_PER_THREAD
+      let place$n = f32(tile + lane + $(n * LANES)u);
+      //# for q in 0..QUADS
+      score$(n)_$q = fma(slopes$q, place$n - vec4<f32>(positions$q), score$(n)_$q);
+      //# end
+      //# end
+    }
     if (tile < first_of_all || tile + $(KEYS)u > end_of_all) {
       //# for n in 0..KEYS_PER_THREAD
       let key$n = vec4<u32>(tile + lane + $(n * LANES)u);
@@ -282,8 +298,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     let row = row$q + $(i)u;
     var total = total$q.$r;
     if (HAS_SINKS) {
-      let head = kv_head * GROUP + (item.row_start + row) % GROUP;
-      total += exp2(sink(head) * LOG2_E - largest$q.$r);
+      total += exp2(sink(query_head(item, row, kv_head)) * LOG2_E - largest$q.$r);
     }
     let at = query_at(item, row, kv_head, KV_HEADS * GROUP * HEAD_FOURS);
     //# for c in 0..COLUMNS

@@ -151,6 +151,7 @@ export class PackedAttention {
         SOFTCAP: softcap,
         PRODUCT_SCALE: softcap === 0 ? scale : scale / softcap,
         HAS_SINKS: 0,
+        HAS_SLOPES: 0,
         WINDOW: window,
       },
     });

@@ -41,6 +41,10 @@ fn sink(head: u32) -> f32 {
   return 0.0;
 }
 
+fn slope(head: u32) -> f32 {
+  return 0.0;
+}
+
 @compute @workgroup_size(TILE_THREADS)
 fn packed_attention(
   @builtin(workgroup_id) group: vec3<u32>,

@@ -32,6 +32,8 @@ export interface AttentionParams {
   readonly window: number;
   /** Whether a sink logit per head is added to the softmax's denominator. */
   readonly hasSinks: boolean;
+  /** Whether a bias by distance (ALiBi) is added to the scores, after the soft cap. */
+  readonly hasSlopes: boolean;
   /**
    * Distances in elements, both multiples of 4: from one token's queries to the next token's, and to the first head.
    */
@@ -51,6 +53,8 @@ export interface AttentionTensors {
   readonly out: GPUBuffer;
   /** f32 `[heads]`, if the layer has sinks. */
   readonly sinks?: GPUBuffer | undefined;
+  /** f32 `[heads]`, if the layer has a bias by distance. */
+  readonly slopes?: GPUBuffer | undefined;
 }
 
 const INPUTS = {
@@ -59,6 +63,7 @@ const INPUTS = {
   kCache: "read",
   vCache: "read",
   sinks: "read",
+  slopes: "read",
   out: "read_write",
 } as const;
 const DECODE = { ...INPUTS, partials: "read_write" } as const;
@@ -67,7 +72,7 @@ const REDUCE = { step: "read", partials: "read", sinks: "read", out: "read_write
 /**
  * Causal attention of grouped queries:
  *
- * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
+ * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group]) + slope[h] * (j - t)) * v[j, h / group]`
  *
  * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Sums are f32 for any element type. Head
  * sizes must be multiples of 4 from 8 to 256; others are refused when the step buffer is made.
@@ -94,6 +99,7 @@ export class PagedAttention {
       PRODUCT_SCALE: params.softcap === 0 ? params.scale : params.scale / params.softcap,
       WINDOW: params.window,
       HAS_SINKS: params.hasSinks ? 1 : 0,
+      HAS_SLOPES: params.hasSlopes ? 1 : 0,
     };
     checkQuantized(shape);
     const isQuantized = shape.isQuantized ?? false;
@@ -126,9 +132,9 @@ export class PagedAttention {
   /** Appends the attention for the step that was written last: one dispatch for each kind of work item in it. */
   encode(pass: ComputePass, tensors: AttentionTensors): void {
     const { plan, words, partials, shape } = this.#step;
-    // Every binding needs a buffer; without sinks it is not read.
-    const sinks = tensors.sinks ?? words;
-    const inputs = { ...tensors, step: words, sinks };
+    // Every binding needs a buffer; without sinks or slopes it is not read.
+    const { sinks = words, slopes = words } = tensors;
+    const inputs = { ...tensors, step: words, sinks, slopes };
     if (plan.numPrefillItems > 0) {
       this.#prefill!.encode(pass, inputs, [plan.numPrefillItems, shape.kvHeads]);
     }

@@ -14,9 +14,10 @@
 @group(0) @binding(2) var<storage, read> k_cache: array<cached>;
 @group(0) @binding(3) var<storage, read> v_cache: array<cached>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
-@group(0) @binding(5) var<storage, read_write> out: array<four>;
+@group(0) @binding(5) var<storage, read> slopes: array<f32>;
+@group(0) @binding(6) var<storage, read_write> out: array<four>;
 // By slot, KV head and row: (largest exponent, sum of weights, -, -), then the weighted sum of values.
-@group(0) @binding(6) var<storage, read_write> partials: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read_write> partials: array<vec4<f32>>;
 
 // The initial largest exponent of a group: far below any real exponent, and far above masked ones.
 const FLOOR = -1e29;
@@ -190,14 +191,14 @@ fn paged_attention_decode(
       product += scratch[i * $(LANES)u + $(p)u];
       //# end
       exponents[i % $(KEYS)u][i / $(KEYS)u] =
-        to_exponent(product, item, i / $(KEYS)u, tile + i % $(KEYS)u, key_end);
+        to_exponent(product, item, i / $(KEYS)u, kv_head, tile + i % $(KEYS)u, key_end);
     }
     //# end
     //# else
     //# for row in 0..ROWS
     //# for k in 0..KEYS_PER_THREAD
     exponents[key_slot + $(k * KEY_SLOTS)u][$(row)u] =
-      to_exponent(dot$(row)_$k, item, $(row)u, tile + key_slot + $(k * KEY_SLOTS)u, key_end);
+      to_exponent(dot$(row)_$k, item, $(row)u, kv_head, tile + key_slot + $(k * KEY_SLOTS)u, key_end);
     //# end
     //# end
     //# end
@@ -288,10 +289,14 @@ fn paged_attention_decode(
 }
 
 // The exponent for a product of row and key; LOWEST if the row does not see the key.
-fn to_exponent(product: f32, item: Item, row: u32, key: u32, key_end: u32) -> f32 {
+fn to_exponent(product: f32, item: Item, row: u32, kv_head: u32, key: u32, key_end: u32) -> f32 {
   let query = query_position(item, min(row, item.num_rows - 1u));
   let is_seen = key < key_end && key <= query && key >= first_key(query);
-  return select(LOWEST, to_exponents(vec4<f32>(product)).x, is_seen);
+  var exponent = to_exponents(vec4<f32>(product)).x;
+  if (HAS_SLOPES) {
+    exponent += LOG2_E * slopes[query_head(item, row, kv_head)] * (f32(key) - f32(query));
+  }
+  return select(LOWEST, exponent, is_seen);
 }
 
 // Combines the groups' outputs for a vec4 of a row, the `r`-th row in `scratch`.
@@ -320,8 +325,7 @@ fn write_row(item: Item, kv_head: u32, r: u32, first: u32, column: u32) {
     return;
   }
   if (HAS_SINKS) {
-    let head = kv_head * GROUP + (item.row_start + row) % GROUP;
-    total += exp2(sinks[head] * LOG2_E - row_largest[row]);
+    total += exp2(sinks[query_head(item, row, kv_head)] * LOG2_E - row_largest[row]);
   }
   out[query_at(item, row, kv_head, KV_HEADS * GROUP * HEAD_FOURS) + column] = pack(sum / total);
 }

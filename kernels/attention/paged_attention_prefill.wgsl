@@ -5,7 +5,8 @@
 @group(0) @binding(2) var<storage, read> k_cache: array<cached>;
 @group(0) @binding(3) var<storage, read> v_cache: array<cached>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
-@group(0) @binding(5) var<storage, read_write> out: array<four>;
+@group(0) @binding(5) var<storage, read> slopes: array<f32>;
+@group(0) @binding(6) var<storage, read_write> out: array<four>;
 
 //# for what, cache in key k_cache, value v_cache
 fn load_$what(item: Item, position: u32, kv_head: u32, column: u32) -> four {
@@ -25,6 +26,10 @@ fn end_key(item: Item, position: u32) -> u32 {
 
 fn sink(head: u32) -> f32 {
   return sinks[head];
+}
+
+fn slope(head: u32) -> f32 {
+  return slopes[head];
 }
 
 @compute @workgroup_size(TILE_THREADS)

@@ -63,8 +63,7 @@ fn paged_attention_reduce(
       sum += sum3 * weights.w;
     }
     if (HAS_SINKS) {
-      let head = kv_head * GROUP + (item.row_start + row) % GROUP;
-      total += exp2(sinks[head] * LOG2_E - largest);
+      total += exp2(sinks[query_head(item, row, kv_head)] * LOG2_E - largest);
     }
     out[query_at(item, row, kv_head, KV_HEADS * GROUP * HEAD_FOURS) + column] = pack(sum / total);
   }

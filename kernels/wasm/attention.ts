@@ -1,7 +1,7 @@
 /**
  * Attention of grouped queries:
  *
- * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
+ * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group]) + slope[h] * (j - t)) * v[j, h / group]`
  *
  * `pagedAttention` is causal, over the paged cache: the keys `j` are those of `t`'s sequence up to `t` itself, within
  * the window. `packedAttention` is bidirectional, for sequences that lie one after the other: the keys `j` are those of
@@ -53,6 +53,7 @@ export function pagedAttention(
   block.valueBytes = node.headSize * 4;
   block.tileStride = node.tokenBytes << node.blockShift;
   block.isQuantized = node.isQuantized;
+  block.hasSlopes = node.slopes ? 1 : 0;
   block.scale = node.scale;
   block.softcap = node.softcap;
   for (let work = first; work < end; work++) {
@@ -91,7 +92,8 @@ function setPagedRows(node: Node, step: Step, item: Item, index: u32, block: Row
     const query = node.q + <usize> (token * node.qStride + node.qOffset + head * node.headSize) * 4;
     const out = node.out + <usize> ((token * node.heads + head) * node.headSize) * 4;
     const sink = node.sinks ? node.sinks + <usize> head * 4 : 0;
-    setRow(block, index, row, query, start, end, out, sink);
+    const slope = node.slopes ? load<f32>(node.slopes + <usize> head * 4) : 0;
+    setRow(block, index, row, query, start, end, out, sink, slope);
   }
 }
 
@@ -113,6 +115,7 @@ export function packedAttention(
   block.scale = node.scale;
   block.softcap = node.softcap;
   block.isQuantized = 0;
+  block.hasSlopes = 0;
   block.numHeads = 1;
   for (let work = first; work < end; work++) {
     const item = itemAt(items, work);
@@ -169,7 +172,7 @@ function setPackedRows(
     const out = node.out + <usize> ((token * node.heads + head) * node.headSize) * 4;
     const start = node.window === 0 || position < node.window ? 0 : position - node.window;
     const end = node.window === 0 ? numKeys : min(numKeys, position + node.window + 1);
-    setRow(block, 0, row, query, start, end, out, 0);
+    setRow(block, 0, row, query, start, end, out, 0, 0);
   }
 }
 

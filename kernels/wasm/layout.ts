@@ -64,6 +64,8 @@ export class Node {
   window: u32;
   /** f32 `[heads]`; 0 if there are none. */
   sinks: usize;
+  /** f32 `[heads]`: slopes of a bias by distance (ALiBi); 0 if there are none. */
+  slopes: usize;
 }
 
 /** The sequences of a step, packed along one axis of tokens. */

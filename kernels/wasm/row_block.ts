@@ -27,6 +27,8 @@ export class RowBlock {
   softcap: f32;
   /** Whether tiles are in 8 bits. Queries and weights are then rounded too; see `rounded_rows.ts`. */
   isQuantized: u32;
+  /** Whether a bias by distance is added to the scores. */
+  hasSlopes: u32;
 }
 
 // Bytes from the block to its arrays.
@@ -40,8 +42,10 @@ const OUTS: usize = ENDS + ROWS * 4;
 /** f32 `[ROWS]`: the largest exponent of two so far, and the sum of weights. */
 const LARGEST: usize = OUTS + ROWS * 4;
 const TOTALS: usize = LARGEST + ROWS * 4;
+/** f32 `[ROWS]`: what the scores of a row grow by from one key to the next. */
+const SLOPES: usize = TOTALS + ROWS * 4;
 /** u32 `[TILES]`: addresses of the keys and of the values of a tile. */
-const KEY_TILES: usize = TOTALS + ROWS * 4;
+const KEY_TILES: usize = SLOPES + ROWS * 4;
 const VALUE_TILES: usize = KEY_TILES + TILES * 4;
 /** f32 `[ROWS, KEYS]`. */
 const SCORES: usize = VALUE_TILES + TILES * 4;
@@ -80,6 +84,7 @@ export function rowEnd(block: RowBlock, row: u32): u32 {
  * Sets row `index` of a head.
  *
  * @param sink address of a logit whose weight is added to the row's sum; 0 for none.
+ * @param slope what the row's scores grow by from one key to the next.
  */
 export function setRow(
   block: RowBlock,
@@ -90,6 +95,7 @@ export function setRow(
   end: u32,
   out: usize,
   sink: usize,
+  slope: f32,
 ): void {
   const row = head * block.numRows + index;
   const at = changetype<usize>(block) + (<usize> row << 2);
@@ -98,6 +104,7 @@ export function setRow(
   store<u32>(at, <u32> out, OUTS);
   store<f32>(at, sink ? load<f32>(sink) * LOG2_E : -f32.MAX_VALUE, LARGEST);
   store<f32>(at, sink ? 1 : 0, TOTALS);
+  store<f32>(at, slope, SLOPES);
   fillHead(sumAt(block, row), block.headBytes);
   if (block.isQuantized) {
     roundQuery(query, block.headBytes / 4, queriesAt(block, row));
@@ -164,11 +171,17 @@ export function weigh(block: RowBlock, row: u32, base: u32): void {
     capScores(first, last, scale, block.softcap);
     scale = 1;
   }
+  const at = changetype<usize>(block) + (<usize> row << 2);
+  if (block.hasSlopes) {
+    const own = rowEnd(block, row) - 1;
+    const distance = <f32> <i32> (base + (from & -4) - own);
+    addBias(first, last, scale, load<f32>(at, SLOPES), distance);
+    scale = 1;
+  }
   hide(first, scores + <usize> from * 4);
   hide(scores + <usize> until * 4, last);
   scale *= LOG2_E;
 
-  const at = changetype<usize>(block) + (<usize> row << 2);
   const before = load<f32>(at, LARGEST);
   const largest = max(before, scale * findMax(first, last));
   let total = load<f32>(at, TOTALS);
@@ -221,6 +234,21 @@ function capScores(at: usize, end: usize, scale: f32, softcap: f32): void {
   const most = f32x4.splat(softcap);
   for (; at < end; at += 16) {
     v128.store(at, f32x4.mul(most, tanh(f32x4.mul(v128.load(at), factor))));
+  }
+}
+
+/**
+ * `scale * score + slope * distance`.
+ *
+ * @param distance from the query to the first key; it grows by one from key to key.
+ */
+function addBias(at: usize, end: usize, scale: f32, slope: f32, distance: f32): void {
+  const factor = f32x4.splat(scale);
+  const slopes = f32x4.splat(slope);
+  let distances = f32x4.add(f32x4.splat(distance), f32x4(0, 1, 2, 3));
+  for (; at < end; at += 16) {
+    v128.store(at, madd(slopes, distances, f32x4.mul(v128.load(at), factor)));
+    distances = f32x4.add(distances, f32x4.splat(4));
   }
 }
 

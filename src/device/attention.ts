@@ -144,6 +144,7 @@ export function toKernelParams(
       softcap: node.softcap ?? 0,
       window: node.localWindow ?? 0,
       hasSinks: node.sinks !== undefined,
+      hasSlopes: node.slopes !== undefined,
       queryStride: isWritten ? heads * headDim : node.q.tokenStride,
       queryOffset: isWritten ? 0 : node.q.offset,
     },

@@ -58,7 +58,8 @@ export interface Rotary {
 /**
  * An attention of the decoder. Each token of a step attends to the tokens of its sequence up to itself, cached ones
  * included. The score of query `i` for key `j`, both counted from the start of the sequence, is `s = scale * q·k`, or
- * `softcap * tanh(s / softcap)` if there is a softcap. Key `j` is visible if `i - localWindow < j <= i`.
+ * `softcap * tanh(s / softcap)` if there is a softcap, plus `slope * (j - i)` if there are slopes. Key `j` is visible if
+ * `i - localWindow < j <= i`.
  */
 export interface AttentionNode {
   /** Index among the attention nodes, in the order they run. It is also the layer of the KV cache. */
@@ -87,6 +88,8 @@ export interface AttentionNode {
   readonly softcap?: number | undefined;
   /** `[heads]`: an extra logit for each head, in the softmax's denominator only. The softcap does not apply to it. */
   readonly sinks?: StoredTensor | undefined;
+  /** The slope of each head, for a bias by distance (ALiBi). */
+  readonly slopes?: readonly number[] | undefined;
 }
 
 /**
@@ -237,7 +240,8 @@ export function countWeightBytes({ model }: Pick<Segment, "model">): number {
  * An attention of an encoder: every token of a text attends to every other. The fields mean the same as in
  * {@linkcode AttentionNode}. It applies no rotation; the segment before it does.
  */
-export interface EncoderNode extends Omit<AttentionNode, "rotary" | "localWindow" | "sinks"> {
+export interface EncoderNode
+  extends Omit<AttentionNode, "rotary" | "localWindow" | "sinks" | "slopes"> {
   /** Number of keys that a query sees on either side of its own; all of its text if absent. */
   readonly window?: number | undefined;
 }

@@ -102,7 +102,7 @@ for (const [heads, kvHeads, headSize] of SHAPES) {
         : `${(bytes / ms / 1e6).toFixed(1)} GB/s`;
     let native = "";
     if (queries > 1 && backend.runtime === "native") {
-      const params = { ...layer, attend: { ...layer.attend, hasSinks: false } };
+      const params = { ...layer, attend: { ...layer.attend, hasSinks: false, hasSlopes: false } };
       const prompts = new PromptAttention(
         [{ ...params, attend: { ...params.attend, queryStride: 0, queryOffset: 0 } }],
         (model) => backend.openSession(model),

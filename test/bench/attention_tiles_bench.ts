@@ -86,7 +86,13 @@ async function search(gpu: GpuContext, shape: AttentionShape, keys: number): Pro
     gpu,
     steps.map((buffer) => {
       const attention = new PagedAttention(gpu, buffer, {
-        ...{ scale: 1 / Math.sqrt(headSize), softcap: 0, window: 0, hasSinks: false },
+        ...{
+          scale: 1 / Math.sqrt(headSize),
+          softcap: 0,
+          window: 0,
+          hasSinks: false,
+          hasSlopes: false,
+        },
         ...{ queryStride: heads * headSize, queryOffset: 0 },
       });
       return { encode: (pass) => attention.encode(pass, tensors), repeats: 4 };

@@ -46,6 +46,7 @@ function createOurs(gpu: GpuContext, batch: AttentionBatch): Contender {
     softcap: 0,
     window: 0,
     hasSinks: false,
+    hasSlopes: false,
     queryStride: heads * headSize,
     queryOffset: 0,
   });

@@ -65,7 +65,7 @@ function openOnGpu(
     v: { stride, offset: (heads + kvHeads) * headSize },
   });
   const attend = new PagedAttention(gpu, plan, {
-    ...{ scale: 0.1, softcap: 0, window: 0, hasSinks: false },
+    ...{ scale: 0.1, softcap: 0, window: 0, hasSinks: false, hasSlopes: false },
     ...{ queryStride: stride, queryOffset: 0 },
   });
   const make = (size: number) => createBuffer(gpu, { size, usage: GPUBufferUsage.STORAGE });

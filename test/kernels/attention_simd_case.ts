@@ -10,7 +10,7 @@ import { ReferenceKvWrite } from "./references/kv_write_reference.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import type { CaseOptions } from "./paged_case.ts";
+import { type CaseOptions, makeSlopes } from "./paged_case.ts";
 
 /** Options of a layer besides its shape. */
 export interface SimdOptions extends CaseOptions {
@@ -52,6 +52,7 @@ export function makeLayer(
     rotary: rotary &&
       { cos: Float32Array.from(angles, Math.cos), sin: Float32Array.from(angles, Math.sin) },
     sinks: options.hasSinks ? new Float32Array(heads).map(() => normal() * 2) : undefined,
+    slopes: options.hasSlopes ? makeSlopes(heads) : undefined,
   };
 }
 
@@ -73,7 +74,7 @@ export class Contenders {
       readonly maxBlocksPerSequence: number;
     },
   ) {
-    const { shape, write, attend, rotary, sinks } = layer;
+    const { shape, write, attend, rotary, sinks, slopes } = layer;
     const { heads, kvHeads, headSize, blockSize } = shape;
     this.#layer = layer;
     this.#simd = new SimdAttention([layer], limits);
@@ -83,6 +84,7 @@ export class Contenders {
     this.#attend = new ReferenceAttention(shape, {
       ...attend,
       hasSinks: sinks !== undefined,
+      hasSlopes: slopes !== undefined,
       queryStride: rotary ? heads * headSize : write.q.stride,
       queryOffset: rotary ? 0 : write.q.offset,
     }, limits.maxBlocksPerSequence * blockSize);
@@ -93,7 +95,8 @@ export class Contenders {
     const { got, q } = this.write(step, next);
     const want = new Float32Array(got.length);
     const caches = { kCache: this.#kCache, vCache: this.#vCache };
-    this.#attend.run(step, { q, ...caches, out: want, sinks: this.#layer.sinks });
+    const { sinks, slopes } = this.#layer;
+    this.#attend.run(step, { q, ...caches, out: want, sinks, slopes });
     return { got, want };
   }
 

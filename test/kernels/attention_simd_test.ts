@@ -107,12 +107,15 @@ for (const window of [1, 7, 16, 32]) {
 simdTest("a soft cap", SHAPE, MIXED, { softcap: 1.5 });
 simdTest("a soft cap and outliers", SHAPE, MIXED, { softcap: 30, hasOutliers: true });
 simdTest("sinks", SHAPE, MIXED, { hasSinks: true });
+simdTest("slopes", SHAPE, [...MIXED, ...decodes(1000)], { hasSlopes: true });
+simdTest("8 bits and slopes", { ...SHAPE, isQuantized: true }, MIXED, { hasSlopes: true });
 simdTest("everything at once, with queries, keys and values in separate tensors", SHAPE, MIXED, {
   isSplit: true,
   rotary: { size: 32, isInterleaved: false },
   window: 20,
   softcap: 5,
   hasSinks: true,
+  hasSlopes: true,
 });
 for (const [size, isInterleaved] of [[32, false], [24, false], [32, true], [12, true]] as const) {
   const how = isInterleaved ? "neighbours" : "halves";

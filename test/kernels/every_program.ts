@@ -155,7 +155,7 @@ function openPaged(gpu: GpuContext, step: StepBuffer): void {
   for (const softcap of [0, 2]) {
     const hasMore = softcap > 0;
     new PagedAttention(gpu, step, {
-      ...{ scale: 0.1, softcap, window: hasMore ? 9 : 0, hasSinks: hasMore },
+      ...{ scale: 0.1, softcap, window: hasMore ? 9 : 0, hasSinks: hasMore, hasSlopes: hasMore },
       ...{ queryStride: stride, queryOffset: 0 },
     });
   }

@@ -65,7 +65,7 @@ function setUp(shape: AttentionShape, isRotated: boolean) {
   };
   const attend = {
     scale: 0.3 / Math.sqrt(headSize),
-    ...{ softcap: 0, window: 0, hasSinks: false },
+    ...{ softcap: 0, window: 0, hasSinks: false, hasSlopes: false },
     queryStride: isRotated ? heads * headSize : stride,
     queryOffset: 0,
   };

@@ -25,6 +25,7 @@ function makeParams({ shape }: PagedCase, options: CaseOptions) {
     softcap: options.softcap ?? 0,
     window: options.window ?? 0,
     hasSinks: options.hasSinks ?? false,
+    hasSlopes: options.hasSlopes ?? false,
     queryStride: shape.heads * shape.headSize,
     queryOffset: 0,
   };
@@ -54,6 +55,7 @@ async function attendOnGpu(
     kCache: upload(gpu, paged.kCache, shape.elem),
     vCache: upload(gpu, paged.vCache, shape.elem),
     sinks: options.hasSinks ? upload(gpu, paged.sinks, "f32") : undefined,
+    slopes: options.hasSlopes ? upload(gpu, paged.slopes, "f32") : undefined,
     out,
   };
   stepBuffer.write(step);
@@ -68,11 +70,13 @@ async function attendOnGpu(
 }
 
 function attendByReference(paged: PagedCase, options: CaseOptions): Float32Array {
-  const { shape, step, sinks } = paged;
+  const { shape, step } = paged;
+  const sinks = options.hasSinks ? paged.sinks : undefined;
+  const slopes = options.hasSlopes ? paged.slopes : undefined;
   const out = new Float32Array(step.numTokens * shape.heads * shape.headSize);
   const maxKeys = Math.max(...step.kvLengths);
   new ReferenceAttention(shape, makeParams(paged, options), maxKeys)
-    .run(step, { ...paged, out, sinks: options.hasSinks ? sinks : undefined });
+    .run(step, { ...paged, out, sinks, slopes });
   return out;
 }
 
@@ -138,6 +142,14 @@ for (const window of [1, 7, 32]) {
 attentionTest("a soft cap", SHAPE, MIXED, { softcap: 1.5 });
 attentionTest("a soft cap and outliers", SHAPE, MIXED, { softcap: 30, hasOutliers: true });
 attentionTest("sinks", SHAPE, MIXED, { hasSinks: true });
+attentionTest("slopes", SHAPE, [...MIXED, ...decodes(1000)], { hasSlopes: true });
+attentionTest("slopes, groups of 3 heads", { ...SHAPE, heads: 6 }, MIXED, { hasSlopes: true });
+attentionTest("window, soft cap, sinks and slopes in f16", { ...SHAPE, elem: "f16" }, MIXED, {
+  window: 20,
+  softcap: 5,
+  hasSinks: true,
+  hasSlopes: true,
+});
 attentionTest("window, soft cap and sinks in f16", { ...SHAPE, elem: "f16" }, MIXED, {
   window: 20,
   softcap: 5,
@@ -159,7 +171,7 @@ for (const limits of ["adapter", "guaranteed"] as const) {
     const { heads, headSize, elem } = shape;
     const test = async (gpu: GpuContext) => {
       const card = { ...gpu, isFallbackAdapter: false };
-      const options = { hasSinks: true, window: 600, softcap: 5 };
+      const options = { hasSinks: true, hasSlopes: true, window: 600, softcap: 5 };
       const sequences = [...MIXED, ...decodes(129, 1000), { queries: 150, keys: 170 }];
       const paged = makeCase(shape, sequences, options);
       const want = attendExactly(paged, 1 / Math.sqrt(headSize), options);

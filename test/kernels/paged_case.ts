@@ -18,6 +18,7 @@ export interface CaseOptions {
   readonly window?: number;
   readonly softcap?: number;
   readonly hasSinks?: boolean;
+  readonly hasSlopes?: boolean;
   /** Makes some queries and keys a hundred times as large. */
   readonly hasOutliers?: boolean;
   readonly seed?: number;
@@ -32,6 +33,7 @@ export interface PagedCase {
   readonly kCache: Float32Array;
   readonly vCache: Float32Array;
   readonly sinks: Float32Array;
+  readonly slopes: Float32Array;
 }
 
 /** Block tables in random order over a pool with some unused blocks; positions continue each sequence. */
@@ -97,7 +99,13 @@ export function makeCase(
     }
   }
   const sinks = new Float32Array(shape.heads).map(() => normal() * 2);
-  return { shape, step, numBlocks, q, kCache, vCache, sinks };
+  const slopes = makeSlopes(shape.heads);
+  return { shape, step, numBlocks, q, kCache, vCache, sinks, slopes };
+}
+
+/** A slope for each head, as in ALiBi's paper. */
+export function makeSlopes(heads: number): Float32Array {
+  return Float32Array.from({ length: heads }, (_, head) => 2 ** (-8 * (head + 1) / heads));
 }
 
 /** Position of a key or value in its cache. */
@@ -115,7 +123,7 @@ export function cacheAt(
 
 /** Attention by its formula, in float64. */
 export function attendExactly(
-  { shape, step, q, kCache, vCache, sinks }: PagedCase,
+  { shape, step, q, kCache, vCache, sinks, slopes }: PagedCase,
   scale: number,
   options: CaseOptions,
 ): Float64Array {
@@ -136,6 +144,7 @@ export function attendExactly(
           for (let d = 0; d < headSize; d++) score += q[at + d]! * kCache[key + d]!;
           score *= scale;
           scores[j - first] = softcap > 0 ? softcap * Math.tanh(score / softcap) : score;
+          if (options.hasSlopes) scores[j - first]! += slopes[head]! * (j - position);
         }
         let largest = scores.reduce((a, b) => Math.max(a, b));
         if (options.hasSinks) largest = Math.max(largest, sinks[head]!);

@@ -30,7 +30,14 @@ import {
   projections,
   SIZES,
 } from "../unit/graph/test_decoder.ts";
-import { joinSinks, spelledOut } from "../unit/graph/spelled_out.ts";
+import {
+  addFalconBias,
+  addMptBias,
+  bloomAttention,
+  computeSlopes,
+  joinSinks,
+  spelledOut,
+} from "../unit/graph/spelled_out.ts";
 import { WholeGraph } from "../unit/graph/whole_graph.ts";
 
 const MAX_POSITIONS = 96;
@@ -232,6 +239,44 @@ function addChoice(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
+/** ALiBi as mobius writes it: a mask of negative distances times slopes, without an input for padding. */
+const attendByDistance: AddAttention = (graph, layer) => {
+  const { heads, kvHeads } = graph.sizes;
+  const name = "distances";
+  if (!graph.nodes.some(({ outputs }) => outputs.includes(name))) {
+    const length = (tensor: string, axis: number) =>
+      graph.add("Shape", [tensor], { attributes: { start: axis, end: axis + 1 } });
+    const [tokens, past] = [length("input_ids", 1), length(layer.pastKey, 2)];
+    const range = (count: string) => {
+      const end = graph.add("Squeeze", [count]);
+      const places = graph.add("Range", [graph.ints([0], []), end, graph.ints([1], [])]);
+      return graph.add("Cast", [places], { attributes: { to: 1 } });
+    };
+    const first = graph.add("Cast", [past], { attributes: { to: 1 } });
+    const queries = graph.add("Unsqueeze", [
+      graph.add("Add", [range(tokens), first]),
+      graph.ints([1]),
+    ]);
+    const keys = graph.add("Unsqueeze", [range(graph.add("Add", [tokens, past])), graph.ints([0])]);
+    const distances = graph.add("Neg", [graph.add("Abs", [graph.add("Sub", [queries, keys])])]);
+    const slopes = constant("slopes", [heads, 1, 1], computeSlopes(heads));
+    const bias = graph.add("Mul", [
+      graph.constant(slopes),
+      graph.add("Unsqueeze", [distances, graph.ints([0])]),
+    ]);
+    const sees = graph.add("GreaterOrEqual", [queries, keys]);
+    const hidden = graph.add("Where", [sees, graph.float(0), graph.float(-3e38)]);
+    graph.add("Unsqueeze", [graph.add("Add", [bias, hidden]), graph.ints([0])], {
+      outputs: [name],
+    });
+  }
+  const operands = [...projections(graph, layer), name, layer.pastKey, layer.pastValue];
+  return graph.add("Attention", operands, {
+    outputs: [`attended_${layer.index}`, layer.presentKey, layer.presentValue],
+    attributes: { q_num_heads: heads, kv_num_heads: kvHeads },
+  });
+};
+
 const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "ONNX's own operators": { attention: spell("before") },
   "heads normalised after their rotation": { attention: spell("after") },
@@ -257,6 +302,13 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: addChoice },
     numRefused: 2,
   },
+  "BLOOM's ALiBi": {
+    attention: bloomAttention,
+    options: { sizes: { kvHeads: SIZES.heads } },
+  },
+  "Falcon-RW's ALiBi": { attention: spelledOut({ scores: addFalconBias }) },
+  "MPT's ALiBi": { attention: spelledOut({ scores: addMptBias }) },
+  "ALiBi in ONNX's own attention": { attention: attendByDistance },
   "sinks joined to the scores": { attention: spelledOut({ rotary: true, ...joinSinks("last") }) },
   "a second layer without kernels for its rotation": {
     attention: (graph, layer) => {

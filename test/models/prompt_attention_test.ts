@@ -119,6 +119,10 @@ promptTest("one tensor", { isPacked: true });
 promptTest("a window", { localWindow: 24 });
 promptTest("a window of one", { localWindow: 1 });
 promptTest("a soft cap", { softcap: 2 });
+promptTest("slopes", { slopes: [0.5, 0.25, 0.1, 0.03, 0.01, 0.7] });
+promptTest("a soft cap, a window and slopes", {
+  ...{ softcap: 2, localWindow: 50, slopes: [0.5, 0.25, 0.1, 0.03, 0.01, 0.7] },
+});
 promptTest("rotated heads", { rotary: rotary as never });
 promptTest("float16", { dtype: "float16" });
 promptTest("sinks, which stay in the kernels", {

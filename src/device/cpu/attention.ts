@@ -143,5 +143,6 @@ function describeLayer(
       sin: constants.get(node.rotary.sin.name)!,
     },
     sinks: node.sinks && constants.get(node.sinks.name)!,
+    slopes: node.slopes && Float32Array.from(node.slopes),
   };
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
+import type { SimdAttention, SimdLayer } from "../../../kernels/attention/attention_simd.ts";
 import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import { MASKED_INPUTS, maskedAttentionModel } from "../../graph/built_models.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
@@ -46,6 +46,9 @@ interface SequenceRun extends PromptRun {
   readonly queries: readonly Float32Array<ArrayBuffer>[];
 }
 
+/** A layer's parameters, and the slopes of its heads if it has a bias by distance. */
+type PromptLayer = KernelParams & Pick<SimdLayer, "slopes">;
+
 /** Copies of a sequence's keys and values for each head: `[keys, headSize]`, from `firstKey` on. */
 interface CopiedCache {
   readonly firstKey: number;
@@ -60,14 +63,14 @@ interface RowPart {
 }
 
 export class PromptAttention {
-  readonly #layers: readonly KernelParams[];
+  readonly #layers: readonly PromptLayer[];
   readonly #openSession: OpenSession;
   /** Sessions by their parameters, opened for the first prompt. */
   readonly #sessions = new Map<string, Promise<GraphSession>>();
   /** Reused buffers, since runs do not overlap. */
   readonly #buffers = new Map<string, Float32Array<ArrayBuffer>>();
 
-  constructor(layers: readonly KernelParams[], openSession: OpenSession) {
+  constructor(layers: readonly PromptLayer[], openSession: OpenSession) {
     this.#layers = layers;
     this.#openSession = openSession;
   }
@@ -107,7 +110,7 @@ export class PromptAttention {
 
   async #runSequence(layer: number, run: SequenceRun): Promise<void> {
     const { step, sequence, queries, into, slices } = run;
-    const { shape: { heads, kvHeads, headSize }, attend } = this.#layers[layer]!;
+    const { shape: { heads, kvHeads, headSize }, attend, slopes } = this.#layers[layer]!;
     const group = heads / kvHeads;
     const first = step.queryStarts[sequence]!;
     const numQueries = step.queryStarts[sequence + 1]! - first;
@@ -120,7 +123,9 @@ export class PromptAttention {
       const firstKey = attend.window > 0 ? Math.max(0, position - attend.window + 1) : 0;
       const range = { firstKey, numKeys: numPast + end - firstKey };
       const numRows = (end - query) * group;
-      const mask = this.#makeMask(position, { ...range, ...attend, numRows, group });
+      const makeMask = (slopes?: Float32Array) =>
+        this.#makeMask(position, { ...range, ...attend, numRows, group, slopes });
+      const shared = slopes ? undefined : makeMask();
       const tensor = (rows: Float32Array<ArrayBuffer>, firstRow: number, numRows: number) => {
         const part = rows.subarray(firstRow * headSize, (firstRow + numRows) * headSize);
         return new Tensor("float32", part, [numRows, headSize]);
@@ -128,6 +133,7 @@ export class PromptAttention {
       await slices?.pause();
       for (let head = 0; head < kvHeads; head++) {
         const startedAtMs = performance.now();
+        const mask = shared ?? makeMask(slopes!.subarray(head * group, (head + 1) * group));
         // ONNX Runtime writes f32, into memory that is not shared.
         const out = this.#buffer("out", (end - query) * width);
         await session.run({
@@ -184,16 +190,18 @@ export class PromptAttention {
   }
 
   /**
-   * Makes the mask that is added to the scores: `[rows, keys]`. From `position` on, `group` rows have each position.
+   * Makes the mask that is added to the scores: `[rows, keys]`. From `position` on, `group` rows have each position, one
+   * for each of the slopes if there are any.
    */
   #makeMask(
     position: number,
-    { firstKey, numKeys, numRows, group, window }: {
+    { firstKey, numKeys, numRows, group, window, slopes }: {
       readonly firstKey: number;
       readonly numKeys: number;
       readonly numRows: number;
       readonly group: number;
       readonly window: number;
+      readonly slopes: Float32Array | undefined;
     },
   ): Tensor {
     const mask = this.#buffer("mask", numRows * numKeys);
@@ -202,6 +210,9 @@ export class PromptAttention {
       const own = position + Math.floor(row / group) - firstKey;
       const first = window > 0 ? Math.max(0, own - window + 1) : 0;
       seen.fill(OUT_OF_SIGHT, 0, first).fill(0, first, own + 1).fill(OUT_OF_SIGHT, own + 1);
+      const slope = slopes?.[row % group] ?? 0;
+      if (slope === 0) continue;
+      for (let key = first; key < own; key++) seen[key] = slope * (key - own);
     }
     return new Tensor("float32", mask, [numRows, numKeys]);
   }

@@ -37,6 +37,7 @@ interface Layer {
   readonly qOut: GPUBuffer | undefined;
   readonly gammas?: GPUBuffer | undefined;
   readonly sinks: GPUBuffer | undefined;
+  readonly slopes: GPUBuffer | undefined;
 }
 
 /** Allocates all its memory when it is constructed or resized. */
@@ -134,10 +135,10 @@ export class WebGpuAttention implements PagedAttention {
 
   #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {
     const { write, attend, cache: { keys: kCache, values: vCache } } = layer;
-    const { angles, qOut, gammas, sinks } = layer;
+    const { angles, qOut, gammas, sinks, slopes } = layer;
     const pass = this.#gpu.commands;
     write.encode(pass, { q, k, v, kCache, vCache, angles, qOut, gammas });
-    attend.encode(pass, { q: qOut ?? q, kCache, vCache, out, sinks });
+    attend.encode(pass, { q: qOut ?? q, kCache, vCache, out, sinks, slopes });
   }
 
   dispose(): void {
@@ -160,6 +161,8 @@ export class WebGpuAttention implements PagedAttention {
       }),
       sinks: node.sinks &&
         this.#getConstant(node.sinks.name, () => constants.get(node.sinks!.name)!),
+      slopes: node.slopes &&
+        this.#getConstant(`slopes ${node.slopes}`, () => Float32Array.from(node.slopes!)),
     };
   }
 

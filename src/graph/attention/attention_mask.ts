@@ -105,10 +105,10 @@ export function readVisibility(
       const matters = seen && (slope === 0 || column <= own);
       if (matters && Math.abs(rest) > error) {
         throw new Refusal(
-          `The mask of ${of} adds ${term} to a score, ` +
-            (slope === 0
-              ? "like a bias by distance (ALiBi)."
-              : `which is not in proportion to the distance of the key (ALiBi, slope ${slope}).`),
+          slope === 0
+            ? `The mask of ${of} adds ${term} to a score, like a bias by distance (ALiBi).`
+            : `The mask of ${of} adds a bias to the scores that is not in proportion to the distance ` +
+              `of keys, unlike ALiBi.`,
         );
       }
       if (plane > 0 && visible[i] !== Number(seen)) {

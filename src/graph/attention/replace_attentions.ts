@@ -9,7 +9,7 @@ import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
 import { findMultiHeadAttention, findOnnxAttention } from "./attention_operators.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
-import { describeNode, liveNodes } from "../graph_index.ts";
+import { liveNodes } from "../graph_index.ts";
 import {
   type Graph,
   int64Tensor,
@@ -21,7 +21,7 @@ import {
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { toDtypeCode } from "../file/tensor.ts";
-import { followCache } from "./traced_operand.ts";
+import { followCache, skipMergedHeads } from "./traced_operand.ts";
 
 /** Operator domain of kernel nodes. Only Hearth knows it. */
 export const KERNEL_DOMAIN = "hearth";
@@ -48,7 +48,8 @@ export interface AttentionGraph {
 /** Spelled-out attentions of decoders, which append their keys and values to a cache. */
 const OF_CACHE: SpelledOutKind = {
   trace(search, { queries, keys, values, heads, of }) {
-    const shape = search.probes.at(SHORT_LENGTHS[1]).value(queries)?.shape;
+    const tensor = skipMergedHeads(search, queries, "operand");
+    const shape = search.probes.at(SHORT_LENGTHS[1]).value(tensor)?.shape;
     const k = followCache(search, keys, { heads, isTransposed: true });
     const v = followCache(search, values, { heads, isTransposed: false });
     if (k === undefined || v === undefined) return undefined;
@@ -62,7 +63,7 @@ const OF_CACHE: SpelledOutKind = {
         `Around ${of}, keys, values or weights are changed after they were cached.`,
       );
     }
-    const operand = { tensor: queries, layout: "head_major", offset: 0 } as const;
+    const operand = { tensor, layout: "head_major", offset: 0 } as const;
     return { q: { operand, heads, size: shape.at(-1)!, factor: 1 }, k, v };
   },
   takesBiases: true,
@@ -82,11 +83,6 @@ export function findAttentions(search: Search): FoundAttention[] {
     for (const find of finders) {
       const attention = find(node, search);
       if (attention === undefined) continue;
-      if (attention.slopes !== undefined) {
-        throw new Refusal(
-          `${describeNode(node)} adds a bias by distance (ALiBi), which Hearth's attention lacks.`,
-        );
-      }
       found.push(attention);
       break;
     }

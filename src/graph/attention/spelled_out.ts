@@ -16,7 +16,7 @@ import type { Node } from "../file/proto.ts";
 import { type Lengths, type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { findSinks, type JoinedSinks } from "./spelled_sinks.ts";
-import { findBack, numbered, type SpelledOutOperand } from "./traced_operand.ts";
+import { findBack, numbered, skipMergedHeads, type SpelledOutOperand } from "./traced_operand.ts";
 
 /** Operators that may be between the first product and the softmax, and between the softmax and the second product. */
 const POINTWISE = new Set(
@@ -180,15 +180,22 @@ export function findSpelledOut(
   const { scale, softcap } = measureScores((score) => read(short, score), readMask(short), of);
   const mask = kind.prove(readMask, contextLength, of);
   const sinks = products.sinks?.tensor;
-  if (sinks !== undefined && (!kind.takesBiases || slopes !== undefined)) {
-    throw new Refusal(`${of} has sinks, which Hearth's attention lacks here.`);
+  if (sinks !== undefined && !kind.takesBiases) {
+    throw new Refusal(`${of} has sinks, which are only known in decoders.`);
+  }
+  if (sinks !== undefined && slopes !== undefined) {
+    // Slopes are relative to the query's own key, but sinks have no place.
+    throw new Refusal(`${of} has sinks and a bias by distance (ALiBi) at once.`);
   }
   return {
     name: getName(softmax),
     q: q.operand,
     k: k.operand,
     v: v.operand,
-    output: { tensor: products.values.outputs[0]!, layout: "head_major" },
+    output: {
+      tensor: skipMergedHeads(search, products.values.outputs[0]!, "result"),
+      layout: "head_major",
+    },
     heads,
     kvHeads: k.heads,
     headDim: k.size,

@@ -47,6 +47,28 @@ export function findBack(
   return undefined;
 }
 
+/** Operators that only change a tensor's shape. */
+const RESHAPING = new Set(["Reshape", "Squeeze", "Unsqueeze"]);
+
+/**
+ * Skips a reshape that merges heads with the batch, as in BLOOM: `[heads, tokens, size]` has the elements of
+ * `[1, heads, tokens, size]`.
+ *
+ * @param side whether the tensor is an operand of an attention, or its result.
+ */
+export function skipMergedHeads(
+  { index, probes }: Search,
+  tensor: string,
+  side: "operand" | "result",
+): string {
+  const run = probes.at(SHORT_LENGTHS[0]);
+  const shape = run.value(tensor)?.shape ?? [];
+  const node = side === "operand" ? index.producers.get(tensor) : index.onlyConsumer(tensor);
+  if (shape.length !== 3 || node === undefined || !RESHAPING.has(node.opType)) return tensor;
+  const other = side === "operand" ? node.inputs[0]! : node.outputs[0]!;
+  return run.value(other)?.shape.join() === [1, ...shape].join() ? other : tensor;
+}
+
 /** A value of the same shape with the elements 1, 2, 3 … */
 export function numbered(value: Value): Value {
   const data = Float64Array.from({ length: countElements(value.shape) }, (_, i) => i + 1);

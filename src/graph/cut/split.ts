@@ -248,10 +248,12 @@ function describeAttentions(
       rowsAt(inputs[i]!, axes, offset)
     ) as [HeadRows, HeadRows, HeadRows];
     const { heads, kvHeads, headDim, vHeadDim, scale } = found;
-    const { rotary, localWindow, window, softcap, sinks } = found;
+    const { rotary, localWindow, window, softcap, sinks, slopes } = found;
+    const [slope] = slopes?.length === 1 ? slopes : [];
     return {
       ...{ q, k, v, heads, kvHeads, headDim, vHeadDim, scale },
       ...{ rotary, localWindow, window, softcap, sinks },
+      slopes: slope === undefined ? slopes : Array(heads).fill(slope),
     };
   }).map((node, layer) => ({ layer, ...node }));
 }

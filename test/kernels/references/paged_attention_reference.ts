@@ -16,6 +16,7 @@ interface AttentionArrays {
   readonly vCache: Float32Array;
   readonly out: Float32Array;
   readonly sinks?: Float32Array | undefined;
+  readonly slopes?: Float32Array | undefined;
 }
 
 /** See `PagedAttention`. Sums in float64; the constructor allocates all its memory. */
@@ -74,7 +75,8 @@ export class ReferenceAttention {
       score(query, arrays.kCache, at, count, this.#weights, key);
       key += count;
     }
-    const total = this.#toWeights(start, end, arrays.sinks?.[head]);
+    const slope = arrays.slopes?.[head] ?? 0;
+    const total = this.#toWeights(start, end, { sink: arrays.sinks?.[head], slope });
 
     this.#sum.fill(0);
     for (let key = start; key < end;) {
@@ -89,12 +91,17 @@ export class ReferenceAttention {
   }
 
   /** Turns the scores of keys `[start, end)` into weights, and returns their sum, including the sink's weight. */
-  #toWeights(start: number, end: number, sink: number | undefined): number {
+  #toWeights(
+    start: number,
+    end: number,
+    { sink, slope }: { readonly sink: number | undefined; readonly slope: number },
+  ): number {
     const { softcap } = this.#params;
     const weights = this.#weights;
     let largest = sink ?? -Infinity;
     for (let key = start; key < end; key++) {
       if (softcap > 0) weights[key] = softcap * Math.tanh(weights[key]! / softcap);
+      weights[key]! += slope * (key + 1 - end);
       if (weights[key]! > largest) largest = weights[key]!;
     }
     let total = sink === undefined ? 0 : expNonPositive(sink - largest);

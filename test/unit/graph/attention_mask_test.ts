@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {
   computeCausalMask,
+  findSlopes,
   type MaskReader,
   proveMask,
   readVisibility,
@@ -101,6 +102,40 @@ Deno.test("readVisibility() refuses biases and masks that differ by head", () =>
   const data = Float64Array.of(1, 1, 1, 1, 0, 1);
   const byHead = { dtype: "bool", shape: [2, 1, 3], data } as const;
   assert.throws(() => readVisibility(byHead, lengths, "it"), /differs from head to head/);
+});
+
+/** What ALiBi adds to the scores of two heads, from a number for the whole row on. */
+function makeBias(rowTerm: (row: number) => number, slopes = [-0.5, 0.25]) {
+  const [past, total] = [lengths.pastLength, lengths.pastLength + lengths.numTokens];
+  const data = slopes.flatMap((slope) =>
+    Array.from({ length: lengths.numTokens * total }, (_, i) => {
+      const [row, column] = [Math.floor(i / total), i % total];
+      return column > past + row ? -3.4e38 : slope * (column - past - row) + rowTerm(row);
+    })
+  );
+  const shape = [1, slopes.length, lengths.numTokens, total];
+  return { dtype: "float32", shape, data: Float64Array.from(data) } as const;
+}
+
+Deno.test("findSlopes() and readVisibility() read ALiBi, whatever it adds to whole rows", () => {
+  for (const rowTerm of [() => 0, () => 50_000, (row: number) => -3 * row]) {
+    const bias = makeBias(rowTerm);
+    const slopes = findSlopes(bias, lengths);
+    assert.deepEqual(slopes, [-0.5, 0.25]);
+    assert.deepEqual(readVisibility(bias, lengths, "it", slopes), computeCausalMask(lengths));
+  }
+});
+
+Deno.test("readVisibility() reads distant keys as visible, though their bias is as low as that of hidden ones", () => {
+  const slopes = [20_000];
+  const bias = makeBias(() => 0, slopes);
+  assert.deepEqual(readVisibility(bias, lengths, "it", slopes), computeCausalMask(lengths));
+});
+
+Deno.test("findSlopes() finds none in masks and in windows of one key", () => {
+  const hidden = makeBias(() => 0, [0, 0]);
+  const one = { dtype: "bool", shape: [1, 3], data: Float64Array.of(0, 0, 1) } as const;
+  for (const mask of [hidden, one]) assert.equal(findSlopes(mask, lengths), undefined);
 });
 
 Deno.test("readVisibility() does not guess at masks of other sizes", () => {

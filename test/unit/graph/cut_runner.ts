@@ -114,7 +114,8 @@ function attendHead(
     let dot = 0;
     for (let d = 0; d < headDim; d++) dot += query[d]! * cached.keys[j]![kvHead * headDim + d]!;
     const score = dot * scale;
-    scores.push(softcap === undefined ? score : softcap * Math.tanh(score / softcap));
+    const capped = softcap === undefined ? score : softcap * Math.tanh(score / softcap);
+    scores.push(capped + (node.slopes?.[head] ?? 0) * (j - position));
   }
   const top = Math.max(...scores, sink ?? -Infinity);
   const weights = scores.map((score) => Math.exp(score - top));

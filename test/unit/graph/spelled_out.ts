@@ -224,6 +224,77 @@ export function joinSinks(place: "first" | "last"): Required<Pick<Spelling, "sco
   };
 }
 
+/** Slopes of ALiBi for these heads, `[heads]`: other than powers of two, as for a number of heads that is none. */
+export function computeSlopes(heads: number): Float32Array {
+  return Float32Array.from({ length: heads }, (_, head) => 2 ** (-0.7 * (head + 1)));
+}
+
+/** Slopes times the positions of keys, `[1, heads, 1, total]`, from the mask as BLOOM and Falcon-RW compute them. */
+export function alibi(graph: DecoderBuilder): string {
+  const { heads } = graph.sizes;
+  const slopes = graph.constant(constant("slopes", [heads, 1], computeSlopes(heads)));
+  const sum = graph.add("CumSum", ["attention_mask", graph.ints([-1], [])]);
+  const positions = graph.add("Sub", [sum, graph.ints([1], [])]);
+  const ofTokens = graph.add("Mul", [positions, "attention_mask"]);
+  const row = graph.add("Cast", [unsqueeze(graph, ofTokens, [1])], { attributes: { to: 1 } });
+  return unsqueeze(graph, graph.add("Mul", [row, slopes]), [2]);
+}
+
+/** Attention of BLOOM: heads on the batch's axis, and slopes that `baddbmm` adds to scaled products. */
+export function bloomAttention(graph: DecoderBuilder, layer: Layer): string {
+  const { heads, headDim } = graph.sizes;
+  const [q, k, v] = projections(graph, layer).map((rows) => splitHeads(graph, rows, heads)) as [
+    string,
+    string,
+    string,
+  ];
+  const keys = cached(graph, layer.pastKey, k, layer.presentKey);
+  const values = cached(graph, layer.pastValue, v, layer.presentValue);
+  const merge = (tensor: string, shape: readonly number[]) =>
+    graph.add("Reshape", [tensor, graph.ints(shape)]);
+  const turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
+  const product = graph.add("MatMul", [
+    merge(q, [heads, -1, headDim]),
+    merge(turned, [heads, headDim, -1]),
+  ]);
+  const scaled = graph.add("Mul", [product, graph.float(1 / Math.sqrt(headDim))]);
+  const bias = graph.add("Reshape", [alibi(graph), graph.ints([heads, 1, -1])]);
+  const biased = graph.add("Add", [scaled, graph.add("Mul", [bias, graph.float(1)])]);
+  const shape = sizes(graph, [1, heads, computeSize(graph, "input_ids", 1), -1]);
+  const scores = graph.add("Add", [
+    graph.add("Reshape", [biased, shape]),
+    additiveMask(graph),
+  ]);
+  const softmax = graph.add("Softmax", [scores], { attributes: { axis: -1 } });
+  const merged = sizes(graph, [heads, computeSize(graph, "input_ids", 1), -1]);
+  const weights = graph.add("Reshape", [softmax, merged]);
+  const attended = graph.add("MatMul", [weights, merge(values, [heads, -1, headDim])]);
+  return joinHeads(graph, merge(attended, [1, heads, -1, headDim]));
+}
+
+/** Scores of Falcon-RW: slopes are added to products, and the sum is scaled. */
+export function addFalconBias(graph: DecoderBuilder, products: string): string {
+  const sum = graph.add("Add", [products, alibi(graph)]);
+  const scaled = graph.add("Mul", [sum, graph.float(1 / Math.sqrt(graph.sizes.headDim))]);
+  return graph.add("Add", [scaled, additiveMask(graph)]);
+}
+
+/** Scores of MPT: slopes times distances from the last key are added to scaled products, and later keys are hidden. */
+export function addMptBias(graph: DecoderBuilder, products: string): string {
+  const { heads, headDim } = graph.sizes;
+  const slopes = graph.constant(constant("slopes", [1, heads, 1, 1], computeSlopes(heads)));
+  const total = computeSize(graph, "attention_mask", 1);
+  const first = graph.add("Sub", [graph.ints([1], []), total]);
+  const distances = graph.add("Range", [first, graph.ints([1], []), graph.ints([1], [])]);
+  const row = graph.add("Cast", [unsqueeze(graph, distances, [0, 1, 2])], {
+    attributes: { to: 1 },
+  });
+  const scaled = graph.add("Mul", [products, graph.float(1 / Math.sqrt(headDim))]);
+  const biased = graph.add("Add", [scaled, graph.add("Mul", [row, slopes])]);
+  const isHidden = graph.add("Less", [additiveMask(graph), graph.float(0)]);
+  return graph.add("Where", [isHidden, graph.float(LOWEST), biased]);
+}
+
 /** `sqrt(1 / sqrt(size))` computed from the query's shape, like in PyTorch's export of scaled_dot_product_attention. */
 export function rootOfScale(graph: DecoderBuilder, query: string): string {
   const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));

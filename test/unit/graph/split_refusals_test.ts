@@ -4,7 +4,7 @@ import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
-import { additiveMask, spelledOut } from "./spelled_out.ts";
+import { addFalconBias, additiveMask, joinSinks, spelledOut } from "./spelled_out.ts";
 import {
   type AddAttention,
   decoder,
@@ -54,42 +54,38 @@ function after(change: (graph: DecoderBuilder, rows: string) => string): AddAtte
 const masked = (graph: DecoderBuilder, scores: string) =>
   graph.add("Add", [scores, additiveMask(graph)]);
 
+/** Square roots of the positions of keys, `[total]`. */
+function rootOfPositions(graph: DecoderBuilder): string {
+  const total = graph.add("Gather", [
+    graph.add("Shape", ["attention_mask"]),
+    graph.ints([1], []),
+  ]);
+  const keys = graph.add("Range", [graph.ints([0], []), total, graph.ints([1], [])]);
+  return graph.add("Sqrt", [graph.add("Cast", [keys], { attributes: { to: 1 } })]);
+}
+
 /** Changes that make a decoder unsupported, and the expected reasons. */
 const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = {
-  "a bias by distance (ALiBi), head by head": [
+  "a bias that is not in proportion to the distance": [
     () =>
       decoder(spelledOut({
-        scores: (graph, scores) => {
-          const slopes = graph.constant(
-            constant("slopes", [1, 4, 1, 1], Float32Array.of(0.5, 0.25, 0.125, 0.0625)),
-          );
-          const total = graph.add("Gather", [
-            graph.add("Shape", ["attention_mask"]),
-            graph.ints([1], []),
-          ]);
-          const keys = graph.add("Range", [graph.ints([0], []), total, graph.ints([1], [])]);
-          const distance = graph.add("Cast", [keys], { attributes: { to: 1 } });
-          return masked(graph, graph.add("Add", [scores, graph.add("Mul", [distance, slopes])]));
-        },
+        scores: (graph, scores) =>
+          masked(graph, graph.add("Add", [scores, graph.add("Neg", [rootOfPositions(graph)])])),
       })),
-    /ALiBi/,
+    /adds a bias to the scores that is not in proportion to the distance of keys/,
   ],
-  "a bias by distance, the same for all heads": [
-    () =>
-      decoder(spelledOut({
-        scores: (graph, scores) => {
-          const total = graph.add("Gather", [
-            graph.add("Shape", ["attention_mask"]),
-            graph.ints([1], []),
-          ]);
-          const keys = graph.add("Range", [graph.ints([0], []), total, graph.ints([1], [])]);
-          return masked(
-            graph,
-            graph.add("Add", [scores, graph.add("Cast", [keys], { attributes: { to: 1 } })]),
-          );
-        },
-      })),
-    /bias by distance \(ALiBi\)/,
+  "sinks beside a bias by distance": [
+    () => {
+      const { scores, weights } = joinSinks("last");
+      return decoder(
+        spelledOut({
+          weights,
+          scores: (graph, own, layer) => scores(graph, addFalconBias(graph, own), layer),
+        }),
+        { opset: 18 },
+      );
+    },
+    /has sinks and a bias by distance/,
   ],
   "a mask that lets tokens see the future": [
     () => decoder(spelledOut({ scores: (_graph, scores) => scores })),

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { assertSameAsWhole } from "./compare.ts";
 import {
+  addFalconBias,
   additiveMask,
+  addMptBias,
+  bloomAttention,
   cached,
+  computeSlopes,
   joinHeads,
   joinSinks,
   repeatHeads,
@@ -11,7 +15,14 @@ import {
   type Spelling,
   splitHeads,
 } from "./spelled_out.ts";
-import { decoder, inMemory, MASK, POSITIONS, projections } from "./test_decoder.ts";
+import {
+  type AddAttention,
+  decoder,
+  inMemory,
+  MASK,
+  POSITIONS,
+  projections,
+} from "./test_decoder.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 
@@ -92,6 +103,25 @@ Deno.test("splitGraph() skips a guard against NaN after the softmax", async () =
   }));
   await assertSameAsWhole(model);
 });
+
+const BIASED: Readonly<Record<string, AddAttention>> = {
+  "BLOOM": bloomAttention,
+  "Falcon-RW": spelledOut({ scores: addFalconBias }),
+  "MPT": spelledOut({ scores: addMptBias }),
+};
+for (const [name, attention] of Object.entries(BIASED)) {
+  Deno.test(`splitGraph() finds the slopes of ALiBi, as ${name} has it`, async () => {
+    const sizes = name === "BLOOM" ? { kvHeads: 4 } : {};
+    const { attentions, notes } = await assertSameAsWhole(decoder(attention, { sizes }));
+    // Falcon-RW scales products and biases.
+    const factor = name === "Falcon-RW" ? 1 / 4 : 1;
+    computeSlopes(4).forEach((slope, head) => {
+      const found = attentions[1]!.slopes![head]!;
+      assert.ok(Math.abs(found - factor * slope) < 1e-6, `${found}, wanted ${factor * slope}`);
+    });
+    assert.deepEqual(notes, []);
+  });
+}
 
 for (const place of ["first", "last"] as const) {
   Deno.test(`splitGraph() finds sinks that are joined to the scores, ${place} in each row`, async () => {
