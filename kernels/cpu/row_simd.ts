@@ -177,18 +177,23 @@ export class SimdRows {
   }
 
   pointwise(
-    { width, a, b, hasColumn, operation, activation, scale }: PointwiseParams,
+    { width, a, b, repeats = 1, operation, activation, scale }: PointwiseParams,
     tensors: Addresses<"a" | "b" | "out">,
   ): RowKernel {
     const { pointwiseRow } = this.#exports;
     const kind = ACTIVATIONS.indexOf(activation);
-    if (hasColumn) {
+    if (repeats > 1) {
+      // Only products: `factor` of each part of a row.
       const floats = new Float32Array(this.#memory.memory.buffer, tensors.b!);
       return (numRows) => {
         for (let row = 0; row < numRows; row++) {
           const first = tensors.a! + (row * a.stride + a.offset) * 4;
-          const factor = scale * floats[row * b.stride + b.offset]!;
-          pointwiseRow(first, first, width, 0, kind, factor, tensors.out! + row * width * 4);
+          const into = tensors.out! + row * width * 4;
+          for (let part = 0; part < width / repeats; part++) {
+            const factor = scale * floats[row * b.stride + b.offset + part]!;
+            const at = part * repeats * 4;
+            pointwiseRow(first + at, first + at, repeats, 0, kind, factor, into + at);
+          }
         }
       };
     }

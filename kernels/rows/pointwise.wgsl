@@ -12,8 +12,8 @@ override A_OFFSET: u32;
 // 0 if one row is used for all.
 override B_STRIDE: u32;
 override B_OFFSET: u32;
-// 0 if one element is used for the whole row.
-override B_STEP: u32;
+// Number of neighbouring elements of a row that one element of b is used for.
+override B_REPEATS: u32;
 // 0 for none, 1 for sum, 2 for product.
 override OPERATION: u32;
 override ACTIVATION: u32;
@@ -33,7 +33,7 @@ fn pointwise(
   }
   var value = activate(ACTIVATION, f32(a[row * A_STRIDE + A_OFFSET + column]));
   if (OPERATION != 0u) {
-    let other = f32(b[row * B_STRIDE + B_OFFSET + column * B_STEP]);
+    let other = f32(b[row * B_STRIDE + B_OFFSET + column / B_REPEATS]);
     value = select(value * other, value + other, OPERATION == 1u);
   }
   out[row * WIDTH + column] = elem(value * SCALE);

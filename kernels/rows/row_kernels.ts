@@ -92,8 +92,8 @@ export interface PointwiseParams {
   readonly a: RowLayout;
   /** A stride of 0 means one row for all rows of `a`. */
   readonly b: RowLayout;
-  /** Whether a row of `b` is one element, which is used for the whole row of `a`. */
-  readonly hasColumn?: boolean | undefined;
+  /** Number of neighbouring elements of `a` that one element of `b` is used for; 1 if absent. */
+  readonly repeats?: number | undefined;
   readonly operation: "none" | "add" | "multiply";
   readonly activation: Activation;
   readonly scale: number;
@@ -103,7 +103,7 @@ const POINTWISE_BINDINGS = { a: "read", b: "read", out: "read_write" } as const;
 const OPERATIONS = ["none", "add", "multiply"];
 const THREADS = 64;
 
-/** `out[row, i] = scale * (activate(a[row, i]) ∘ b[row, i])`, where `∘` is the operation. */
+/** `out[row, i] = scale * (activate(a[row, i]) ∘ b[row, floor(i / repeats)])`, where `∘` is the operation. */
 export class Pointwise {
   readonly #workgroups: number;
   readonly #kernel: Kernel<typeof POINTWISE_BINDINGS>;
@@ -121,7 +121,7 @@ export class Pointwise {
         A_OFFSET: a.offset,
         B_STRIDE: b.stride,
         B_OFFSET: b.offset,
-        B_STEP: params.hasColumn ? 0 : 1,
+        B_REPEATS: params.repeats ?? 1,
         OPERATION: OPERATIONS.indexOf(params.operation),
         ACTIVATION: ACTIVATIONS.indexOf(params.activation),
         SCALE: params.scale,

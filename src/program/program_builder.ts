@@ -29,6 +29,8 @@ interface Pointwise {
   readonly add?: Rows | Tensor;
   /** Rows of the same width, a vector for all rows, or one element per row. */
   readonly multiply?: Rows | Tensor;
+  /** Whether `multiply` has one element for each head instead. */
+  readonly byHead?: boolean | undefined;
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
   /** Data type of the result; that of `a` if absent. */
@@ -227,8 +229,9 @@ export class ProgramBuilder {
     const rows = second && "tensor" in second ? second : undefined;
     const vector = second && !("tensor" in second) ? second : undefined;
     const width = vector?.shape.at(-1) ?? rows?.width ?? a.width;
-    const hasColumn = width === 1 && a.width > 1 && multiply !== undefined && rows !== undefined;
-    if (width !== a.width && !hasColumn) {
+    const mayRepeat = (width === 1 && rows !== undefined) || what.byHead === true;
+    const repeats = multiply !== undefined && mayRepeat ? a.width / width : 1;
+    if (width * repeats !== a.width || !Number.isInteger(repeats)) {
       throw new Refusal(`"${name}" combines rows of ${a.width} and of ${width} elements.`);
     }
     if (rows) requireElem(rows, elem);
@@ -241,7 +244,7 @@ export class ProgramBuilder {
         width: a.width,
         a: toLayout(a),
         b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
-        ...hasColumn && { hasColumn },
+        ...repeats > 1 && { repeats },
         operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
         activation,
         scale,

@@ -8,8 +8,9 @@ import {
   describeNode,
   eitherInput,
   followBack,
-  type GraphIndex,
+  GraphIndex,
   liveNodes,
+  readIntegers,
   readVector,
 } from "../graph/graph_index.ts";
 import {
@@ -69,6 +70,15 @@ export function compileMultiply(
   if (vector !== undefined) {
     return program.pointwise(name, { a: getRows(vector.other), multiply: vector.found });
   }
+  const heads = findHeadFactors(index, node);
+  if (heads !== undefined) {
+    const constant = index.constants.get(findOriginal(index, heads.narrow));
+    const multiply = constant && { ...constant, shape: [heads.heads] };
+    return program.pointwise(name, {
+      ...{ a: getRows(heads.wide), byHead: true },
+      multiply: multiply ?? getRows(heads.narrow),
+    });
+  }
   const column = eitherInput(node, (input) => isColumn(index, input) || undefined);
   if (column !== undefined && !isColumn(index, column.other)) {
     const [wide, narrow] = [column.other, node.inputs.find((input) => input !== column.other)!];
@@ -86,6 +96,44 @@ export function compileMultiply(
   }
   const [left, right] = node.inputs as [string, string];
   return program.pointwise(name, { a: getRows(left), multiply: getRows(right) });
+}
+
+/** The operands of a product of heads with a number for each of them. */
+interface HeadFactors {
+  /** `[1, tokens, heads, size]`. */
+  readonly wide: string;
+  /** `[1, tokens, heads, 1]`, or a constant `[1, 1, heads, 1]`. */
+  readonly narrow: string;
+  readonly heads: number;
+}
+
+/**
+ * Finds the operands of a product with a number for each head, as Mamba-2 scales its inputs: heads that are reshaped
+ * from rows, and a column.
+ */
+function findHeadFactors(index: GraphIndex, node: Node): HeadFactors | undefined {
+  if (node.opType !== "Mul") return undefined;
+  for (const [wide, narrow] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
+    const rows = index.producers.get(wide);
+    const shape = rows?.opType === "Reshape" ? readIntegers(index, rows.inputs[1]) : undefined;
+    const [heads = 0, size = 0] = shape?.slice(2) ?? [];
+    if (shape?.length !== 4 || heads < 2 || size < 2) continue;
+    if (isHeadColumn(index, narrow, heads)) return { wide, narrow, heads };
+  }
+  return undefined;
+}
+
+/** Whether the last axes of a tensor are heads, and one element for each. */
+function isHeadColumn(index: GraphIndex, name: string, heads: number): boolean {
+  const node = index.producers.get(name);
+  const numbers = readIntegers(index, node?.inputs[1]);
+  if (node?.opType === "Unsqueeze") return numbers?.join() === "-1" || numbers?.join() === "3";
+  const shape = node === undefined
+    ? (index.constants.get(name) ?? index.inputs.get(name))?.shape
+    : node.opType === "Reshape"
+    ? numbers
+    : undefined;
+  return shape !== undefined && shape.length > 2 && shape.at(-1) === 1 && shape.at(-2) === heads;
 }
 
 /** Whether a tensor is the product of a matrix with one output, possibly activated. */
@@ -217,8 +265,14 @@ export function simplifyToRows(graph: Graph, { dtype, inputs, wanted }: RowGraph
     graph.nodes.flatMap(({ opType, inputs }) => opType === "Split" ? inputs[0]! : []),
   );
   const shapes = new Map(graph.initializers.map(({ name, shape }) => [name, shape]));
+  const index = new GraphIndex(graph);
+  const byHead = new Set(graph.nodes.flatMap((node) => {
+    const found = findHeadFactors(index, node);
+    return found ? [found.wide, found.narrow] : [];
+  }));
   const isSame = (node: Node, input: string): boolean => {
     if (node.opType === "Cast") return types.get(input) === types.get(node.outputs[0]!);
+    if (byHead.has(node.outputs[0]!)) return false;
     // If two tensors are joined on a new axis, their elements alternate.
     if (node.opType === "Unsqueeze" && joined.has(node.outputs[0]!)) return false;
     // A split of heads takes a part of each head, rather than of the row.

@@ -308,16 +308,16 @@ Deno.test("SimdRows.norm() and pointwise() equal their references", () => {
     const want = normReference(params, { x, gamma, ...optional }, ROWS);
     assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
   }
-  const operations = [["none"], ["add"], ["multiply"], ["multiply", true]] as const;
-  for (const [operation, hasColumn = false] of operations) {
+  const operations = [["none"], ["add"], ["multiply"], ["multiply", 62], ["multiply", 31]] as const;
+  for (const [operation, repeats = 1] of operations) {
     // The last elements of a row are fewer than four.
     const width = 62;
     const params = {
       elem: "f32",
       width,
       a: { stride: 80, offset: 12 },
-      b: { stride: hasColumn ? 1 : 0, offset: 0 },
-      hasColumn,
+      b: { stride: repeats > 1 ? width / repeats : 0, offset: 0 },
+      repeats,
       operation,
       activation: "silu",
       scale: 1.5,

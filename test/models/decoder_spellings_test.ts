@@ -38,6 +38,7 @@ import {
   joinSinks,
   spelledOut,
 } from "../unit/graph/spelled_out.ts";
+import { mamba2 } from "../unit/graph/state_layers.ts";
 import { WholeGraph } from "../unit/graph/whole_graph.ts";
 
 const MAX_POSITIONS = 96;
@@ -309,6 +310,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "Falcon-RW's ALiBi": { attention: spelledOut({ scores: addFalconBias }) },
   "MPT's ALiBi": { attention: spelledOut({ scores: addMptBias }) },
   "ALiBi in ONNX's own attention": { attention: attendByDistance },
+  "Mamba-2 in operators": {
+    attention: spell("none"),
+    options: { states: [mamba2(0), mamba2(1)] },
+  },
   "sinks joined to the scores": { attention: spelledOut({ rotary: true, ...joinSinks("last") }) },
   "a second layer without kernels for its rotation": {
     attention: (graph, layer) => {

@@ -18,6 +18,7 @@ import {
   stringAttribute,
 } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
+import { numbered } from "../attention/traced_operand.ts";
 
 /** A recurrence that was found in a graph. */
 export interface FoundState {
@@ -158,6 +159,39 @@ function findResults(
   return sliced;
 }
 
+/** Operators between rows and their repeated heads. */
+const REPEATING = new Set(["Reshape", "Expand", "Unsqueeze"]);
+
+/**
+ * Skips nodes that repeat the heads of rows, as Mamba-2 repeats those of a group: the kernels find the head that
+ * several share themselves.
+ *
+ * @param size number of elements in a head.
+ */
+function skipRepeats({ index, probes }: StateSearch, operand: string, size: number): string {
+  const run = probes.at(SHORT_LENGTHS[0]);
+  const wanted = run.value(operand)?.shape;
+  if (wanted?.length !== 3) return operand;
+  const [, numTokens, width] = wanted as [number, number, number];
+  let rows = operand;
+  let node = index.producers.get(operand);
+  while (node !== undefined && REPEATING.has(node.opType)) {
+    const [name] = node.inputs as [string];
+    node = index.producers.get(name);
+    const value = run.value(name);
+    const own = value?.shape[2] ?? 0;
+    if (value?.shape.join() !== [1, numTokens, own].join() || own % size !== 0) continue;
+    const read = run.valueWith(operand, new Map([[name, numbered(value)]]))?.data;
+    const perHead = width / own * size;
+    const isRepeated = read?.every((x, i) => {
+      const [token, element] = [Math.floor(i / width), i % width];
+      return x - 1 === token * own + Math.floor(element / perHead) * size + element % size;
+    });
+    if (isRepeated) rows = name;
+  }
+  return rows;
+}
+
 /** Update rules by name: whether they have a decay, and whether they are delta rules, which have rates. */
 const RULES: Readonly<Record<string, { readonly decays: boolean; readonly isDelta: boolean }>> = {
   linear: { decays: false, isDelta: false },
@@ -193,19 +227,24 @@ export function findLinearAttention(node: Node, search: StateSearch): FoundState
     throw new Refusal(`${describeNode(node)} takes "${name}", whose shape is not known.`);
   };
   const keyDim = findWidth(q) / queryHeads;
+  const [queries, keys] = [q, k].map((name) => skipRepeats(search, name, keyDim)) as [
+    string,
+    string,
+  ];
   const scale = floatAttribute(node, "scale") || 1 / Math.sqrt(keyDim);
   return {
     name: getName(node),
     recurrence: {
       kind: "linear_attention",
-      ...{ heads, queryHeads, keyDim, scale },
-      keyHeads: findWidth(k) / keyDim,
+      ...{ heads, keyDim, scale },
+      queryHeads: findWidth(queries) / keyDim,
+      keyHeads: findWidth(keys) / keyDim,
       valueDim: findWidth(v) / heads,
       decay: rule.decays ? "logarithm" : undefined,
       decaysRows: rule.decays && findWidth(decay) === heads * keyDim && keyDim > 1,
       rates: rule.isDelta ? findWidth(rates) : 0,
     },
-    operands: [q, k, v, ...rule.decays ? [decay!] : [], ...rule.isDelta ? [rates!] : []],
+    operands: [queries, keys, v, ...rule.decays ? [decay!] : [], ...rule.isDelta ? [rates!] : []],
     output: node.outputs[0]!,
   };
 }

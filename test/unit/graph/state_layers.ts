@@ -63,6 +63,93 @@ export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): 
   };
 }
 
+/**
+ * Mamba-2 by `CausalConvWithState` and `LinearAttention`, like the builder mobius writes it: keys and queries of a
+ * group are repeated for its heads, and inputs are scaled by the time step and by a constant for each head.
+ */
+export function mamba2(
+  index: number,
+  { width = 24, heads = 4, groups = 2, size = 6, stateSize = 8 } = {},
+): StateLayer {
+  const [inner, grouped] = [heads * size, groups * stateSize];
+  const channels = inner + 2 * grouped;
+  const [conv, past] = [`past_conv.${index}`, `past_recurrent.${index}`];
+  return {
+    states: [
+      [conv, "float32", ["batch", channels, 3]],
+      [past, "float32", ["batch", heads, stateSize, size]],
+    ],
+    add(graph, input) {
+      const name = (part: string) => `mamba_${index}/${part}`;
+      const split = (rows: string, parts: readonly string[], sizes: readonly number[]) => {
+        const outputs = parts.map(name);
+        graph.add("Split", [rows, graph.ints(sizes)], { attributes: { axis: -1 }, outputs });
+        return outputs;
+      };
+      const reshape = (rows: string, sizes: readonly number[]) =>
+        graph.add("Reshape", [rows, graph.ints(sizes)]);
+      const projected = graph.add("MatMul", [
+        input,
+        graph.weights([width, inner + channels + heads], 1),
+      ]);
+      const [gate, mixed, steps] = split(
+        projected,
+        ["gate", "mixed", "steps"],
+        [inner, channels, heads],
+      ) as [string, string, string];
+      const convolved = graph.add("CausalConvWithState", [
+        swap(graph, mixed),
+        graph.weights([channels, 1, 4], 1),
+        graph.weights([channels]),
+        conv,
+      ], {
+        domain: MICROSOFT,
+        attributes: { activation: "silu" },
+        outputs: [name("convolved"), makePresent(conv)],
+      });
+      const [x, b, c] = split(swap(graph, convolved), ["x", "b", "c"], [
+        inner,
+        grouped,
+        grouped,
+      ]) as [
+        string,
+        string,
+        string,
+      ];
+      const time = graph.add("Softplus", [graph.add("Add", [steps, graph.weights([heads])])]);
+      const rate = graph.add("Neg", [graph.add("Exp", [graph.weights([heads])])]);
+      const ofHeads = reshape(x, [0, 0, heads, size]);
+      const scaled = graph.add("Mul", [
+        graph.add("Unsqueeze", [time, graph.ints([-1])]),
+        ofHeads,
+      ]);
+      const repeat = (rows: string) => {
+        const apart = reshape(rows, [0, 0, groups, 1, stateSize]);
+        const wide = graph.add("Expand", [apart, graph.ints([1, 1, 1, heads / groups, 1])]);
+        return reshape(wide, [0, 0, heads * stateSize]);
+      };
+      const attended = graph.add("LinearAttention", [
+        ...[repeat(c), repeat(b), reshape(scaled, [0, 0, inner]), past],
+        graph.add("Mul", [rate, time]),
+      ], {
+        domain: MICROSOFT,
+        attributes: {
+          ...{ q_num_heads: heads, kv_num_heads: heads, update_rule: "gated" },
+          scale: { float: 1 },
+        },
+        outputs: [name("attended"), makePresent(past)],
+      });
+      const factors = reshape(graph.weights([heads], 1), [1, 1, heads, 1]);
+      const skipped = reshape(graph.add("Mul", [factors, ofHeads]), [0, 0, inner]);
+      const gated = graph.add("Mul", [
+        graph.add("Add", [attended, skipped]),
+        graph.add("Mul", [gate, graph.add("Sigmoid", [gate])]),
+      ]);
+      return graph.add("MatMul", [gated, graph.weights([inner, width], 1)]);
+    },
+  };
+}
+
 /** Sizes of a linear attention. */
 interface LinearSizes {
   readonly heads: number;
