@@ -11,12 +11,14 @@ import {
   describeNode,
   eitherInput,
   type GraphIndex,
+  readIntegers,
   readScalar,
   readVector,
 } from "../graph_index.ts";
 import { toValue } from "../evaluate/value.ts";
 import {
   intAttribute,
+  intsAttribute,
   type Node,
   stringAttribute,
   type Tensor,
@@ -33,6 +35,7 @@ import {
   joinHalves,
   type MixtureSearch,
   stackExperts,
+  takeExpert,
   transposeMatrix,
 } from "./mixture.ts";
 import { findGate } from "./gathered_experts.ts";
@@ -43,7 +46,7 @@ interface ExpertProduct {
   readonly matrix: ExpertMatrix | "columns";
   readonly k: number;
   readonly outputs: number;
-  readonly weights: Tensor;
+  readonly weights: StoredTensor;
   readonly scales?: Tensor | undefined;
   readonly zeroPoints?: Tensor | undefined;
   readonly bias?: Tensor | undefined;
@@ -247,9 +250,15 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
     const product = biased && findProduct(index, biased.other);
     return product && { ...product, bias: biased.found };
   }
-  const weights = index.constants.get(node?.inputs[1] ?? "");
-  if (node === undefined || weights === undefined) return undefined;
+  if (node === undefined) return undefined;
   const [input] = node.inputs as [string];
+  const weights = index.constants.get(node.inputs[1] ?? "");
+  const taken = node.opType === "MatMul" ? findTakenMatrix(index, node.inputs[1]!) : undefined;
+  if (taken !== undefined) {
+    const [outputs, k] = taken.shape as [number, number];
+    return { input, matrix: { kind: "rows" }, k, outputs, weights: taken };
+  }
+  if (weights === undefined) return undefined;
   if (node.opType === "MatMul" && weights.shape.length === 2) {
     const [k, outputs] = weights.shape as [number, number];
     return { input, matrix: "columns", k, outputs, weights };
@@ -266,6 +275,19 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
   const hasZeroPoints = zeroPoints !== undefined;
   const matrix = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
   return { ...{ input, matrix, k, outputs, weights, scales, zeroPoints } };
+}
+
+/** Finds the matrix `[outputs, k]` that a graph takes from those of all experts, `[experts, outputs, k]`, and transposes. */
+function findTakenMatrix(index: GraphIndex, name: string): StoredTensor | undefined {
+  const transpose = index.producers.get(name);
+  const perm = transpose && (intsAttribute(transpose, "perm") ?? [1, 0]);
+  if (transpose?.opType !== "Transpose" || perm?.join() !== "1,0") return undefined;
+  const gather = findProducer(index, transpose.inputs[0]);
+  if (gather?.opType !== "Gather" || intAttribute(gather, "axis")) return undefined;
+  const matrices = index.constants.get(gather.inputs[0]!);
+  const expert = readIntegers(index, gather.inputs[1]);
+  if (matrices?.shape.length !== 3 || expert?.length !== 1) return undefined;
+  return takeExpert(matrices, expert[0]!);
 }
 
 /**
@@ -289,7 +311,8 @@ function stackProducts(products: readonly ExpertProduct[]): ExpertWeights {
   };
   const bias = stack("bias", [outputs]);
   if (matrix === "columns" || matrix.kind === "rows") {
-    const weights = stack("weights", [outputs, k], transposeMatrix)!;
+    const isTransposed = matrix === "columns";
+    const weights = stack("weights", [outputs, k], isTransposed ? transposeMatrix : undefined)!;
     return { matrix: { kind: "rows" }, weights, bias };
   }
   const blocks = k / matrix.blockSize;

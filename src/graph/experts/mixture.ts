@@ -88,20 +88,24 @@ export function findWeights({ first, second }: Mixture): StoredTensor[] {
  * Transposes `[experts, k, outputs]` to `[experts, outputs, k]`. This is done when it is read, one expert at a time.
  */
 export function transposeExperts(tensor: StoredTensor): StoredTensor {
-  const { name, dtype, shape } = tensor;
+  const { name, shape } = tensor;
   const [experts, k, outputs] = shape as [number, number, number];
-  const length = storedBytes(tensor) / experts;
-  const matrices = Array.from({ length: experts }, (_, e): StoredTensor => ({
-    ...{ name: `${name} of expert ${e}`, dtype, shape: [k, outputs] },
-    data: {
-      kind: "rows",
-      numRows: 1,
-      parts: [{ source: tensor, from: e * length, length }],
-      length,
-    },
-  }));
-  const transposed = matrices.map(transposeMatrix);
+  const transposed = Array.from(
+    { length: experts },
+    (_, e) => transposeMatrix(takeExpert(tensor, e)),
+  );
   return { ...stackExperts(transposed, [outputs, k]), name: `${name}, transposed` };
+}
+
+/** The part of a constant `[experts, …shape]` that belongs to one expert: `[…shape]`. */
+export function takeExpert(tensor: StoredTensor, expert: number): StoredTensor {
+  const { name, dtype, shape: [experts, ...shape] } = tensor;
+  const length = storedBytes(tensor) / experts!;
+  const parts = [{ source: tensor, from: expert * length, length }];
+  return {
+    ...{ name: `${name} of expert ${expert}`, dtype, shape },
+    data: { kind: "rows", numRows: 1, parts, length },
+  };
 }
 
 /** Transposes a matrix of f32 or f16 from `[k, outputs]` to `[outputs, k]`, when it is read. */
