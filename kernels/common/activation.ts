@@ -1,5 +1,5 @@
 /**
- * The activation functions that kernels compute.
+ * The activation functions and the elementwise operations that kernels compute.
  *
  * @module
  */
@@ -18,6 +18,9 @@ export const ACTIVATIONS = [
   "exp",
   "softplus",
 ] as const;
+
+/** Operations of `pointwise` with a second operand. The index of each is its number in the kernels. */
+export const OPERATIONS = ["none", "add", "multiply", "max", "min"] as const;
 
 /** The name of an activation. */
 export type Activation = typeof ACTIVATIONS[number];

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ACTIVATIONS } from "../common/activation.ts";
+import { ACTIVATIONS, OPERATIONS } from "../common/activation.ts";
 import { instantiateKernels, type KernelExports } from "./kernel_module.ts";
 import {
   type Addresses,
@@ -28,7 +28,6 @@ import { MAX_ANGLES, type RowMemory } from "./row_arena.ts";
 
 /** Mask of a 4-bit level. */
 const LEVEL_MASK = 15;
-const OPERATIONS = ["none", "add", "multiply"];
 
 /** A kernel and its parameters. */
 type RowKernelParams =

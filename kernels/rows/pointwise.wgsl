@@ -14,7 +14,7 @@ override B_STRIDE: u32;
 override B_OFFSET: u32;
 // Number of neighbouring elements of a row that one element of b is used for.
 override B_REPEATS: u32;
-// 0 for none, 1 for sum, 2 for product.
+// 0 for none, 1 for sum, 2 for product, 3 for maximum, 4 for minimum.
 override OPERATION: u32;
 override ACTIVATION: u32;
 override SCALE: f32;
@@ -34,7 +34,12 @@ fn pointwise(
   var value = activate(ACTIVATION, f32(a[row * A_STRIDE + A_OFFSET + column]));
   if (OPERATION != 0u) {
     let other = f32(b[row * B_STRIDE + B_OFFSET + column / B_REPEATS]);
-    value = select(value * other, value + other, OPERATION == 1u);
+    switch (OPERATION) {
+      case 1u: { value += other; }
+      case 2u: { value *= other; }
+      case 3u: { value = max(value, other); }
+      default: { value = min(value, other); }
+    }
   }
   out[row * WIDTH + column] = elem(value * SCALE);
 }

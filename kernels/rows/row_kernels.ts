@@ -11,7 +11,7 @@ import { ELEM } from "../common/wgsl.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 import type { NormParams } from "../matmul/matvec_params.ts";
 import normSource from "./norm.wgsl" with { type: "text" };
-import { type Activation, ACTIVATIONS } from "../common/activation.ts";
+import { type Activation, ACTIVATIONS, OPERATIONS } from "../common/activation.ts";
 import activationSource from "../common/activation.wgsl" with { type: "text" };
 import pointwiseSource from "./pointwise.wgsl" with { type: "text" };
 import takeSource from "./take_rows.wgsl" with { type: "text" };
@@ -94,13 +94,12 @@ export interface PointwiseParams {
   readonly b: RowLayout;
   /** Number of neighbouring elements of `a` that one element of `b` is used for; 1 if absent. */
   readonly repeats?: number | undefined;
-  readonly operation: "none" | "add" | "multiply";
+  readonly operation: typeof OPERATIONS[number];
   readonly activation: Activation;
   readonly scale: number;
 }
 
 const POINTWISE_BINDINGS = { a: "read", b: "read", out: "read_write" } as const;
-const OPERATIONS = ["none", "add", "multiply"];
 const THREADS = 64;
 
 /** `out[row, i] = scale * (activate(a[row, i]) ∘ b[row, floor(i / repeats)])`, where `∘` is the operation. */

@@ -47,7 +47,7 @@ function sumSquares(x: usize, bytes: usize, mean: f32): f32 {
 /**
  * `out = scale * (activate(a) ∘ b)` for one row.
  *
- * @param operation 0 for none, 1 for a sum, 2 for a product.
+ * @param operation 0 for none, 1 for a sum, 2 for a product, 3 for the maximum, 4 for the minimum.
  * @param out may be `a` or `b`.
  */
 export function pointwiseRow(
@@ -75,6 +75,8 @@ function joined(a: v128, b: v128, operation: u32, activation: u32, scale: f32): 
   let x = activate(activation, a);
   if (operation === 1) x = f32x4.add(x, b);
   else if (operation === 2) x = f32x4.mul(x, b);
+  else if (operation === 3) x = f32x4.max(x, b);
+  else if (operation === 4) x = f32x4.min(x, b);
   return f32x4.mul(x, f32x4.splat(scale));
 }
 

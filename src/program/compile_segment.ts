@@ -14,6 +14,7 @@ import { intAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import {
+  compileClip,
   compileMultiply,
   findDtype,
   findOriginal,
@@ -160,6 +161,8 @@ class Compiler {
       case "Mul":
       case "Div":
         return compileMultiply(this.#search, name, node);
+      case "Clip":
+        return compileClip(this.#search, name, node);
       case "Neg":
         return this.#program.pointwise(name, { a: this.#rows(node.inputs[0]!), scale: -1 });
       case "Concat":

@@ -29,6 +29,9 @@ interface Pointwise {
   readonly add?: Rows | Tensor;
   /** Rows of the same width, a vector for all rows, or one element per row. */
   readonly multiply?: Rows | Tensor;
+  /** A lower or an upper bound for each element of a row. */
+  readonly max?: Tensor;
+  readonly min?: Tensor;
   /** Whether `multiply` has one element for each head instead. */
   readonly byHead?: boolean | undefined;
   readonly activation?: MatvecParams["activation"];
@@ -224,8 +227,9 @@ export class ProgramBuilder {
    * Adds an elementwise computation. Without a second operand or an activation, it copies rows to contiguous memory.
    */
   pointwise(name: string, what: Pointwise): Rows {
-    const { a, add, multiply, activation = "none", scale = 1, elem = a.elem } = what;
-    const second = add ?? multiply;
+    const { a, multiply, activation = "none", scale = 1, elem = a.elem } = what;
+    const operation = (["add", "multiply", "max", "min"] as const).find((kind) => what[kind]);
+    const second = operation && what[operation];
     const rows = second && "tensor" in second ? second : undefined;
     const vector = second && !("tensor" in second) ? second : undefined;
     const width = vector?.shape.at(-1) ?? rows?.width ?? a.width;
@@ -245,7 +249,7 @@ export class ProgramBuilder {
         a: toLayout(a),
         b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
         ...repeats > 1 && { repeats },
-        operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
+        operation: operation ?? "none",
         activation,
         scale,
       },

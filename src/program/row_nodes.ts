@@ -11,14 +11,17 @@ import {
   GraphIndex,
   liveNodes,
   readIntegers,
+  readScalar,
   readVector,
 } from "../graph/graph_index.ts";
 import {
+  floatAttribute,
   type Graph,
   intAttribute,
   intsAttribute,
   makeNode,
   type Node,
+  type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
@@ -134,6 +137,47 @@ function isHeadColumn(index: GraphIndex, name: string, heads: number): boolean {
     ? numbers
     : undefined;
   return shape !== undefined && shape.length > 2 && shape.at(-1) === 1 && shape.at(-2) === heads;
+}
+
+/** Compiles a tensor between bounds, possibly activated before: one dispatch for each bound. */
+export function compileClip(
+  { index, program, getRows, isKnown }: RowSearch,
+  name: string,
+  node: Node,
+): Rows {
+  const bounds = (["max", "min"] as const).flatMap((kind, i) => {
+    const bound = readBound(index, node, i);
+    return Number.isFinite(bound) ? [{ kind, bound }] : [];
+  });
+  const [input] = node.inputs as [string];
+  const found = isKnown(input) ? undefined : findActivation(index, input);
+  const isAlone = found !== undefined && index.onlyConsumer(input) === node;
+  let rows = getRows(isAlone ? found.input : input);
+  let activation = isAlone ? found.activation : "none";
+  for (const [i, { kind, bound }] of bounds.entries()) {
+    const { width, elem } = rows;
+    const data = (elem === "f32" ? new Float32Array(width) : new Float16Array(width)).fill(bound);
+    const vector: Tensor = {
+      ...{ name: `${name}/${kind}`, shape: [width] },
+      dtype: elem === "f32" ? "float32" : "float16",
+      data: { kind: "memory", bytes: new Uint8Array(data.buffer) },
+      rest: [],
+    };
+    const result = i === bounds.length - 1 ? name : `${name}/bounded`;
+    rows = program.pointwise(result, { a: rows, activation, [kind]: vector });
+    activation = "none";
+  }
+  return activation === "none" ? rows : program.pointwise(name, { a: rows, activation });
+}
+
+/** A bound of a `Clip`: the lower or the upper one. @throws {Refusal} when it is not a constant. */
+function readBound(index: GraphIndex, node: Node, position: number): number {
+  const given = node.inputs[position + 1];
+  const bound = given
+    ? readScalar(index, given)
+    : floatAttribute(node, position === 0 ? "min" : "max") ?? Infinity;
+  if (bound === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+  return bound;
 }
 
 /** Whether a tensor is the product of a matrix with one output, possibly activated. */

@@ -83,6 +83,8 @@ for (const elem of ["f32", "f16"] as const) {
         })),
         { activation: "none", operation: "add", stride: 0 },
         { activation: "none", operation: "none", stride: 0 },
+        { activation: "softplus", operation: "max", stride: 0 },
+        { activation: "none", operation: "min", stride: width },
         { activation: "silu", operation: "multiply", stride: 1, repeats: width },
         { activation: "none", operation: "multiply", stride: 11, repeats: 7 },
       ] as const;

@@ -308,7 +308,10 @@ Deno.test("SimdRows.norm() and pointwise() equal their references", () => {
     const want = normReference(params, { x, gamma, ...optional }, ROWS);
     assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
   }
-  const operations = [["none"], ["add"], ["multiply"], ["multiply", 62], ["multiply", 31]] as const;
+  const operations = [
+    ...[["none"], ["add"], ["multiply"], ["max"], ["min"]],
+    ...[["multiply", 62], ["multiply", 31]],
+  ] as const;
   for (const [operation, repeats = 1] of operations) {
     // The last elements of a row are fewer than four.
     const width = 62;

@@ -314,6 +314,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     attention: spell("none"),
     options: { states: [mamba2(0), mamba2(1)] },
   },
+  "Mamba-2 with a bounded time step": {
+    attention: spell("none"),
+    options: { states: [mamba2(0, { bounds: [0.5] }), mamba2(1, { bounds: [0.4, 0.9] })] },
+  },
   "sinks joined to the scores": { attention: spelledOut({ rotary: true, ...joinSinks("last") }) },
   "a second layer without kernels for its rotation": {
     attention: (graph, layer) => {

@@ -18,6 +18,8 @@ export function pointwiseReference(
     const other = tensors.b?.[row * b.stride + b.offset + Math.floor(i / repeats)] ?? 0;
     if (operation === "add") value += other;
     if (operation === "multiply") value *= other;
+    if (operation === "max") value = Math.max(value, other);
+    if (operation === "min") value = Math.min(value, other);
     return value * scale;
   });
 }

@@ -66,10 +66,19 @@ export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): 
 /**
  * Mamba-2 by `CausalConvWithState` and `LinearAttention`, like the builder mobius writes it: keys and queries of a
  * group are repeated for its heads, and inputs are scaled by the time step and by a constant for each head.
+ *
+ * @param options.bounds the lower bound of the time step, or both.
  */
 export function mamba2(
   index: number,
-  { width = 24, heads = 4, groups = 2, size = 6, stateSize = 8 } = {},
+  { bounds, width = 24, heads = 4, groups = 2, size = 6, stateSize = 8 }: {
+    readonly bounds?: readonly number[];
+    readonly width?: number;
+    readonly heads?: number;
+    readonly groups?: number;
+    readonly size?: number;
+    readonly stateSize?: number;
+  } = {},
 ): StateLayer {
   const [inner, grouped] = [heads * size, groups * stateSize];
   const channels = inner + 2 * grouped;
@@ -116,7 +125,10 @@ export function mamba2(
         string,
         string,
       ];
-      const time = graph.add("Softplus", [graph.add("Add", [steps, graph.weights([heads])])]);
+      const softplus = graph.add("Softplus", [graph.add("Add", [steps, graph.weights([heads])])]);
+      const time = bounds
+        ? graph.add("Clip", [softplus, ...bounds.map((bound) => graph.float(bound))])
+        : softplus;
       const rate = graph.add("Neg", [graph.add("Exp", [graph.weights([heads])])]);
       const ofHeads = reshape(x, [0, 0, heads, size]);
       const scaled = graph.add("Mul", [
