@@ -20,6 +20,9 @@ import type { ProgramBuilder, Rows } from "./program_builder.ts";
 import { isReshape } from "./row_nodes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
+/** The permutation that swaps tokens and heads. */
+export const SWAPPED_HEADS: readonly number[] = [0, 2, 1, 3];
+
 /** The segment that computes the operands. */
 interface LayoutSearch {
   readonly index: GraphIndex;
@@ -98,7 +101,9 @@ function readOperand(
       name = producer.inputs[0]!;
       continue;
     }
-    if (producer.opType === "Transpose" && intsAttribute(producer, "perm")?.join() === "0,2,1,3") {
+    const isSwap = producer.opType === "Transpose" &&
+      intsAttribute(producer, "perm")?.join() === SWAPPED_HEADS.join();
+    if (isSwap) {
       isHeadMajor = !isHeadMajor;
       name = producer.inputs[0]!;
       continue;

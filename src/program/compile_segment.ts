@@ -10,7 +10,7 @@ import { toDtypeCode } from "../graph/file/tensor.ts";
 import { type Elem, toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, Segment, TensorPort } from "../graph/graph_cut.ts";
 import { describeNode, eitherInput, GraphIndex, readVector } from "../graph/graph_index.ts";
-import { intAttribute, type Node } from "../graph/file/proto.ts";
+import { intAttribute, intsAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import {
@@ -28,7 +28,12 @@ import {
   simplifyToRows,
   takeRows,
 } from "./row_nodes.ts";
-import { type AttentionOperand, computeOperand, findOperandLayout } from "./attention_operand.ts";
+import {
+  type AttentionOperand,
+  computeOperand,
+  findOperandLayout,
+  SWAPPED_HEADS,
+} from "./attention_operand.ts";
 import { findNorm, type FoundNorm, readSkipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { findElem, findPlanElem, type ProductPlan, ProductPlanner } from "./product_plan.ts";
@@ -200,7 +205,11 @@ class Compiler {
 
   #operand(name: string, node: Node): Rows {
     const operand = this.#operands.get(name);
-    if (operand === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    const isOther = node.opType === "Transpose" &&
+      intsAttribute(node, "perm")?.join() !== SWAPPED_HEADS.join();
+    if (operand === undefined || isOther) {
+      throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    }
     const { tables } = this.#options;
     return computeOperand({ ...this.#search, tables }, operand);
   }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { mergeCutProducts } from "../../../src/program/adapt_cut.ts";
 import { compileCut } from "../../../src/program/compile_cut.ts";
+import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
 import { cutForCpu, cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { cutStep, divideMerged } from "../../../src/graph/cut/merged_decoder.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
@@ -10,6 +11,8 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import type { AttentionNode, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import { findModelFolder, unlessThere } from "../../fixtures/engine/goldens.ts";
+import { bloomAttention } from "./spelled_out.ts";
+import { decoder, inMemory, SIZES } from "./test_decoder.ts";
 
 async function makeCut(folder: string, graph: string): Promise<GraphCut> {
   await using files = new FolderFiles(`${folder}/onnx`);
@@ -32,6 +35,19 @@ const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readon
   ["chat-gptneo-3m", "model_q4.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
   ["chat-gptneo-3m", "model_q4f16.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
 ];
+
+Deno.test("compileCut() names a transposition of queries that it cannot leave out", async () => {
+  const model = decoder((graph, layer) => bloomAttention(graph, layer, true), {
+    sizes: { kvHeads: SIZES.heads },
+  });
+  const result = splitGraph(await readModel(inMemory(model), "model.onnx"), { contextLength: 64 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  for (const compiled of [compileForCpu(result.cut), compileForGpu(result.cut)]) {
+    const refusals = compiled.flatMap((each) => "refused" in each ? each.refused : []);
+    assert.equal(refusals.length, 2);
+    for (const refusal of refusals) assert.match(refusal, /It has no kernel for Transpose "Mul_/);
+  }
+});
 
 for (const [name, graph, counts] of BUILT_IN) {
   const folder = findModelFolder(name);

@@ -240,8 +240,12 @@ export function alibi(graph: DecoderBuilder): string {
   return unsqueeze(graph, graph.add("Mul", [row, slopes]), [2]);
 }
 
-/** Attention of BLOOM: heads on the batch's axis, and slopes that `baddbmm` adds to scaled products. */
-export function bloomAttention(graph: DecoderBuilder, layer: Layer): string {
+/**
+ * Attention of BLOOM: heads on the batch's axis, and slopes that `baddbmm` adds to scaled products.
+ *
+ * @param scalesMerged whether queries are also scaled after heads were merged with the batch, unlike BLOOM's.
+ */
+export function bloomAttention(graph: DecoderBuilder, layer: Layer, scalesMerged = false): string {
   const { heads, headDim } = graph.sizes;
   const [q, k, v] = projections(graph, layer).map((rows) => splitHeads(graph, rows, heads)) as [
     string,
@@ -253,8 +257,9 @@ export function bloomAttention(graph: DecoderBuilder, layer: Layer): string {
   const merge = (tensor: string, shape: readonly number[]) =>
     graph.add("Reshape", [tensor, graph.ints(shape)]);
   const turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
+  const queries = merge(q, [heads, -1, headDim]);
   const product = graph.add("MatMul", [
-    merge(q, [heads, -1, headDim]),
+    scalesMerged ? graph.add("Mul", [queries, graph.float(2)]) : queries,
     merge(turned, [heads, headDim, -1]),
   ]);
   const scaled = graph.add("Mul", [product, graph.float(1 / Math.sqrt(headDim))]);
