@@ -8,7 +8,7 @@ import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
 /** Scores below this have no weight after the softmax. Exporters hide keys with -10000, -65504, -3.4e38 or -inf. */
-export const HIDDEN_SCORE = -9000;
+const HIDDEN_SCORE = -9000;
 
 /** 1 for each key that a token of a run may attend to, otherwise 0: `[numTokens, total]`, row-major. */
 export type Visibility = Uint8Array;
