@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { copyTokenizer, TOKENIZERS } from "./twin.ts";
 
-/** Token ids of a chat's ends. */
+/** Ids of the tokens that end a chat message and that pad. */
 export interface EndTokens {
   readonly eos: number;
   readonly pad: number;
@@ -30,6 +30,8 @@ interface AddedToken {
   readonly content: string;
 }
 
+type Tokenizer = Awaited<ReturnType<typeof readQwen3>>;
+
 const EOS = "<|im_end|>";
 const PAD = "<|endoftext|>";
 
@@ -42,12 +44,16 @@ async function readQwen3() {
   return { model, merges, added: added_tokens as readonly AddedToken[], rest };
 }
 
+/** Reads the vocabulary, resized to `size` tokens. */
+export async function readVocabulary(size: number): Promise<Vocabulary> {
+  return resize(await readQwen3(), size);
+}
+
 /**
  * Resizes the vocabulary. If it gets smaller, its last merges are dropped, and the special tokens come last. If it gets
  * larger, unused tokens are added.
  */
-export async function readVocabulary(size: number): Promise<Vocabulary> {
-  const { model, merges, added } = await readQwen3();
+function resize({ model, merges, added }: Tokenizer, size: number): Vocabulary {
   const numPlain = Math.min(Object.keys(model.vocab).length, size - added.length);
   const tokens: string[] = [];
   for (const [token, id] of Object.entries<number>(model.vocab)) {
@@ -74,8 +80,9 @@ export async function readVocabulary(size: number): Promise<Vocabulary> {
 /** Writes a vocabulary of `size` tokens as a folder's tokenizer. */
 export async function writeTokenizer(size: number, folder: string): Promise<EndTokens> {
   await copyTokenizer("qwen3", folder);
-  const { tokens, added, merges, eos, pad } = await readVocabulary(size);
-  const { model, added: addedTokens, rest } = await readQwen3();
+  const tokenizer = await readQwen3();
+  const { model, added: addedTokens, rest } = tokenizer;
+  const { tokens, added, merges, eos, pad } = resize(tokenizer, size);
   const findId = (content: string) => tokens.indexOf(content);
   const vocab = Object.fromEntries(
     tokens.flatMap((token, id) => added.has(id) ? [] : [[token, id]]),
