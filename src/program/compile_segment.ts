@@ -14,8 +14,6 @@ import { intAttribute, intsAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import {
-  compileClip,
-  compileMultiply,
   findDtype,
   findOriginal,
   findPortRows,
@@ -34,6 +32,7 @@ import {
   findOperandLayout,
   SWAPPED_HEADS,
 } from "./attention_operand.ts";
+import { compileClip, compileMultiply } from "./elementwise.ts";
 import { findNorm, type FoundNorm, readSkipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { findElem, findPlanElem, type ProductPlan, ProductPlanner } from "./product_plan.ts";
