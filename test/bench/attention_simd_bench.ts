@@ -22,7 +22,7 @@ const ROUNDS = 7;
 const ROUND_MS = 10;
 /** Heads, KV heads and head size. */
 const SHAPES = [[16, 8, 128], [14, 2, 64], [8, 8, 64]] as const;
-/** Sequences, queries and keys of each. */
+/** The number of sequences, then the queries and the keys of each sequence. */
 const STEPS = [
   ...[[1, 463, 463], [1, 2000, 2000], [1, 512, 2000]],
   ...[[1, 1, 512], [1, 1, 2000], [1, 1, 8000]],
@@ -44,7 +44,7 @@ async function timeCall(call: () => unknown): Promise<number> {
   return median(times);
 }
 
-/** A layer whose cache holds the sequences of a step, and whose inputs hold its queries. */
+/** Opens a layer whose cache holds the sequences of a step, and whose inputs hold the step's queries. */
 function openLayer(
   layer: SimdLayer,
   { step, numBlocks }: { readonly step: PackedStep; readonly numBlocks: number },

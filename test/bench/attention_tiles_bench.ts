@@ -1,5 +1,5 @@
 /**
- * Finds the best tiles for prompt attention in half precision: a part of a prompt after earlier parts of several
+ * Finds the best tiles for prompt attention in half precision: a chunk of a prompt after a cached prefix of several
  * lengths, with the heads of Qwen3. The choices in `attention_shape.ts` come from this bench.
  *
  *     deno task bench attention_tiles

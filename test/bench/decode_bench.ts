@@ -24,7 +24,7 @@ import { median, printTable, time } from "./report.ts";
 
 const ROUNDS = 3;
 const NEW_TOKENS = 64;
-/** Tokens that transformers.js generates; on a software adapter one takes it a hundred milliseconds. */
+/** Tokens that transformers.js generates: few, since it needs 100 ms for each on a software adapter. */
 const PEER_NEW_TOKENS = 16;
 const NUM_STREAMS = 8;
 
@@ -54,7 +54,7 @@ interface Contender {
   generate(prompts: readonly (readonly number[])[], newTokens: number): Promise<unknown>;
 }
 
-/** A prompt that shares no beginning with those of other seeds. */
+/** A prompt that shares no prefix with the prompts of other seeds. */
 function makePrompt(seed: number, length: number, { vocabSize }: Case): number[] {
   return Array.from(
     { length },

@@ -10,15 +10,15 @@ import { findAdapter } from "../../src/gpu/device.ts";
 export type DeviceName = "cpu" | "webgpu";
 
 /**
- * Whether a part of a benchmark is to run: without words all parts do, otherwise those whose name contains one of the
- * words.
+ * Whether to run the part of a benchmark with this name: every part if the command line has no words, otherwise the
+ * parts whose names contain one of them.
  */
 export type IsWanted = (name: string) => boolean;
 
 /**
- * Runs the program at `file` again for each available device, with the device's name as the first argument, before the
- * current arguments. A process with such an argument runs `bench` instead, and its other arguments are the words of
- * {@linkcode IsWanted}. Ends the process, with exit code 1 if one of the device's processes failed.
+ * Runs the program at `file` again for each available device, with the device's name before the current arguments. A
+ * process whose first argument is such a name runs `bench` instead, and its other arguments are the words of
+ * {@linkcode IsWanted}. Ends the process, with exit code 1 if a device's process failed.
  */
 export async function benchEachDevice(
   file: string,

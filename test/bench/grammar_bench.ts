@@ -23,7 +23,7 @@ import { benchEachDevice, type DeviceName } from "./each_device.ts";
 import { median, printTable, time } from "./report.ts";
 
 const MODEL = "hearth-demo-chat";
-/** A software adapter takes a tenth of a second for a step. */
+/** Amounts of work. WebGPU gets fewer tokens, since a software adapter takes a tenth of a second for a step. */
 const SIZES: Readonly<Record<DeviceName, { rounds: number; newTokens: number }>> = {
   cpu: { rounds: 7, newTokens: 96 },
   webgpu: { rounds: 10, newTokens: 24 },

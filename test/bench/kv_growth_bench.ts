@@ -14,7 +14,7 @@ import { printTable } from "./report.ts";
 const LAYERS = 36;
 /** Bytes of a block of keys: 16 tokens, 8 heads of 128 in f16. */
 const BLOCK_BYTES = 16 * 8 * 128 * 2;
-/** 256 MiB. */
+/** Blocks that take 256 MiB: keys and values of all layers. */
 const START_BLOCKS = Math.floor(2 ** 28 / (2 * LAYERS * BLOCK_BYTES));
 
 const gpu = await openDevice({ allowFallback: true, onError: ({ message }) => fail(message) });

@@ -30,7 +30,7 @@ const NUM_TOGETHER = 6;
 const TOGETHER_ROUNDS = 2;
 const FILTERS: readonly ResampleFilter[] = ["nearest", "lanczos", "bilinear", "bicubic", "box"];
 
-/** By name, width and height. */
+/** Widths and heights of the images, by name. */
 const SIZES = {
   "640 × 480": [640, 480],
   "1080p": [1920, 1080],

@@ -169,7 +169,7 @@ async function benchDevice(name: string): Promise<void> {
     for (const file of files) texts.push(...await theirs([file]));
     return texts;
   };
-  // A software adapter would take an hour for all of it.
+  // A software adapter would take an hour for all images.
   const some = gpu?.isFallbackAdapter === true ? images.slice(0, 3) : images;
   const atOnce = `${some.length} requests at once, theirs`;
   const rows = [

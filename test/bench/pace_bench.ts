@@ -14,7 +14,7 @@ import { median, printTable } from "./report.ts";
 
 /** A tenth of Qwen3-0.6B, whose layers are all alike. */
 const LAYERS = 3;
-/** Number of gaps to measure before the long prompt, and after it. */
+/** Number of gaps to measure before the long prompt, and again after it. */
 const USUAL_GAPS = 100;
 const [promptTokens = "20000", device = "cpu"] = Deno.args;
 const dtype = device === "cpu" ? "q4" : "q4f16";

@@ -28,7 +28,7 @@ import type { TheirSpeech } from "./speech_theirs.ts";
 /** Hidden states of 256 numbers; a software adapter would take an hour with them. */
 const FORM = { scale: 16, rounds: 30, sentences: 5 } as const;
 const SOFTWARE_FORM = { scale: 1, rounds: 10, sentences: 2 } as const;
-/** In every nth round, a text of several sentences is spoken too. */
+/** A text of several sentences is also spoken in each round whose number is a multiple of this. */
 const TEXT_EVERY = 5;
 /** A sentence without numbers, since transformers.js does not normalize text. */
 const SENTENCE = "The morning light came slowly over the hills and the river";

@@ -54,7 +54,7 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
 
 for (const signal of ["SIGTERM", "SIGHUP"] as const) {
   Deno.test(`serve on ${signal} within its first second leaves no process-id file`, async () => {
-    // At the first sign of life, when the file exists, and at earlier times.
+    // Once it prints its address, when the file exists (`undefined`); and after these times, mostly before that.
     for (const waitMs of [undefined, 100, 300, 500, 700]) {
       await using hearth = new HearthProcess(CPU);
       if (waitMs === undefined) await hearth.url();

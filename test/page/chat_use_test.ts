@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
-/** Everything that a user does with a conversation, besides writing. */
+/** Tests everything that a user does with a conversation, except for writing in it. */
 import assert from "node:assert/strict";
 import type { KeyInput } from "puppeteer-core";
 import { DESKTOP, PHONE, Tab } from "../fixtures/page/browser.ts";

@@ -77,7 +77,7 @@ interface Request {
 interface RunningChat extends Running {
   /** Whether it answers one request after the other. */
   readonly isSerial?: boolean;
-  /** Whether it caches nothing of a prompt. */
+  /** Whether it has no prefix cache, so that a repeated prompt takes as long as the first. */
   readonly keepsNothing?: boolean;
   ask(request: Request): Promise<Answer>;
 }

@@ -10,14 +10,14 @@ const POLL_MS = 10;
 /** Where the programs run: without a GPU, or on the adapter that WebGPU finds. */
 export type BenchDevice = "cpu" | "webgpu";
 
-/** Options for starting it. */
+/** Options for starting Hearth. */
 export interface HearthOptions {
   /** The `main.ts` of another checkout, to compare with. */
   readonly main?: string | undefined;
   readonly dtype?: string;
-  /** Default: the CPU. */
+  /** The CPU if absent. */
   readonly device?: BenchDevice;
-  /** Threads of each program; its own default if absent. */
+  /** Number of CPU threads; the program's own default if absent. */
   readonly threads?: number | undefined;
   /** Additional flags. */
   readonly flags?: readonly string[];

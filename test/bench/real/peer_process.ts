@@ -69,7 +69,7 @@ export class PeerProcess implements AsyncDisposable {
       readonly task: string;
       readonly dtype: string;
       readonly device?: BenchDevice | undefined;
-      /** Its own default if absent. */
+      /** Number of CPU threads; transformers.js's own default if absent. */
       readonly threads?: number | undefined;
     },
   ): Promise<PeerProcess> {

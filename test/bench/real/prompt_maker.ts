@@ -29,7 +29,7 @@ export class PromptMaker {
     return new PromptMaker(tokens);
   }
 
-  /** Makes a message whose prompt has `length` tokens. Messages of other keys have other beginnings. */
+  /** Makes a message whose prompt has `length` tokens. Different keys give different random words. */
   make(length: number, key: string): string {
     const seed = [...`${length} ${key}`].reduce(
       (hash, letter) => Math.imul(hash ^ letter.charCodeAt(0), 0x01000193),

@@ -1,6 +1,6 @@
 /**
- * Twins of published models: folders with the same layout, sizes and precision, but random weights, to measure their
- * cost where none can be downloaded. Each is written once, to the system's folder for temporary files.
+ * Twins of published models: folders with the same layout, sizes and precision, but random weights. They show what the
+ * models cost on machines that cannot download them. Each is written once, to the system's folder for temporary files.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export const CACHE = join(tmpdir(), "hearth-bench-real");
 /** Folder of published models' tokenizers, next to the repository. */
 export const TOKENIZERS = fileURLToPath(new URL("../../../../shared/tokenizers/", import.meta.url));
 
-/** The content of a file: bytes as they are, anything else as JSON. */
+/** The content of a file: bytes unchanged, anything else as JSON. */
 export type TwinFiles = Readonly<Record<string, Uint8Array | object>>;
 
 /** A folder in {@linkcode CACHE}. If it does not exist, `build` writes it. Its name changes when its content does. */
