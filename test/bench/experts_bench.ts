@@ -51,7 +51,7 @@ function next(): number {
 const floats = (length: number, size: number) =>
   Float32Array.from({ length }, () => 2 * size * next());
 
-/** Levels, scales and biases of a matrix of all experts. */
+/** Makes levels, scales and biases of one weight matrix for all experts. */
 function makeMatrix(outputs: number, k: number) {
   const levels = new Uint8Array(EXPERTS * outputs * k / 2);
   const words = new Uint32Array(levels.buffer);
@@ -145,7 +145,7 @@ async function openOnGpu(gpu: GpuContext, elem: Elem): Promise<Run> {
   return async (numRows) => {
     const encoder = gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
-    // Runs as many layers as a step has, since they share one wait for the device.
+    // Runs as many layers as a step has, since the layers of a step share one wait for the device.
     for (let layer = 0; layer < LAYERS; layer++) {
       kernels.encode(pass, tensors, { numRows, isFew: numRows <= 32 });
     }

@@ -1,6 +1,7 @@
 /**
- * Measures what the router adds to a small request, to each token of a stream and to a large upload, compared with a
- * server of the same model that is asked directly, alternating; and the router's memory over many requests and uploads.
+ * Measures the time that the router adds to a small request, to each token of a stream and to a large upload: requests
+ * alternate between the router and a server of the same model. Also measures the router's memory over many requests and
+ * uploads.
  *
  *     deno run -A test/bench/router_bench.ts [requests]
  *

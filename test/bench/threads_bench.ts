@@ -37,7 +37,8 @@ const folder = await openFolder(
 );
 
 /**
- * Counts this thread's milliseconds in jobs that threads share, and the helpers that were woken, since its creation.
+ * Measures this thread's milliseconds in jobs that threads share, and counts the helpers that were woken since the
+ * first of these jobs.
  */
 class JobMeter implements Disposable {
   sharedMs = 0;

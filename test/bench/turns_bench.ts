@@ -1,5 +1,5 @@
 /**
- * Measures how late messages of another thread reach a thread that works without a pause, depending on how it yields.
+ * Measures how late messages from another thread reach a busy thread, for each method by which the busy thread yields.
  *
  *     deno task bench turns
  *
@@ -55,6 +55,13 @@ if (import.meta.main) {
       ]);
     }
   }
-  printTable(["a turn's work, ms", "turns", "lag p50, ms", "p90", "most", "time at work"], rows);
+  printTable([
+    "work between yields, ms",
+    "yields with",
+    "lag p50, ms",
+    "p90",
+    "most",
+    "time at work",
+  ], rows);
   Deno.exit(0);
 }

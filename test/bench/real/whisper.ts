@@ -1,7 +1,7 @@
 /**
  * A twin of onnx-community/whisper-base: an encoder, and a decoder merged as by Optimum, with random weights and a
- * known answer. The decoder's norms come after its blocks, not before them as in Whisper; the amount of work is
- * the same.
+ * known answer. The decoder's norms come after its blocks, not before them as in Whisper; the amount of work is the
+ * same.
  *
  * @module
  */
