@@ -114,7 +114,7 @@ async function compare(kind: LoadKind, roots: readonly string[], rounds: number,
   const together: number[][] = roots.map(() => []);
   const cpu: number[][] = roots.map(() => []);
   for (let round = -NUM_WARM_UP; round < rounds; round++) {
-    // The order alternates, because work that the first leaves behind slows the second.
+    // The order alternates, because the first server's remaining work slows the second.
     const order = round % 2 === 0 ? [0, 1] : [1, 0];
     for (const side of order) {
       const server = servers[side]!;

@@ -73,7 +73,7 @@ export class RunningHearth implements AsyncDisposable {
     return await response.json();
   }
 
-  /** Posts JSON, or a form. @throws {Error} with the answer when it is an error. */
+  /** Posts JSON, or a form. @throws {Error} with the status and the answer if the request fails. */
   async request(path: string, body: object): Promise<Response> {
     const init = body instanceof FormData ? { body } : {
       body: JSON.stringify({ model: this.#model, ...body }),

@@ -24,7 +24,7 @@ import { compareMatting } from "./matting.ts";
 import { installPeers } from "./peer_process.ts";
 import { compareKokoro, compareVits } from "./speech.ts";
 
-// deno-lint-ignore no-explicit-any -- each kind asks its contenders in its own way
+// deno-lint-ignore no-explicit-any -- each kind has its own type of contender
 type Prepare = (hearth: HearthOptions) => Promise<Comparison<any>>;
 
 const KINDS: Readonly<Record<string, Prepare>> = {
