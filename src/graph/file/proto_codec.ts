@@ -219,7 +219,8 @@ function writeRest(message: MessageWriter, rest: readonly Field[]): MessageWrite
   return message;
 }
 
-function encodeNode(node: Node): MessageWriter {
+/** Encodes a node. */
+export function encodeNode(node: Node): MessageWriter {
   const message = new MessageWriter();
   for (const input of node.inputs) message.text(1, input);
   for (const output of node.outputs) message.text(2, output);

@@ -4,33 +4,18 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { isIndexDtype, storedBytes, toDtypeCode } from "./tensor.ts";
+import { isIndexDtype, storedBytes } from "./tensor.ts";
 import type { ModelFiles } from "./external_data.ts";
-import { readStoredBytes, widenTensor } from "./stored_range.ts";
+import { readStoredBytes } from "./stored_range.ts";
 import { sortNodes } from "../graph_index.ts";
-import {
-  ATTRIBUTE,
-  type Attribute,
-  attribute,
-  ATTRIBUTE_TYPE,
-  type Graph,
-  intAttribute,
-  type ModelProto,
-  type Node,
-  type OperatorSet,
-  type Tensor,
-  tensorAttribute,
-  type ValueInfo,
-  withGraph,
-} from "./proto.ts";
+import { widenBfloat16 } from "./widen_bfloat16.ts";
+import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
 import {
   decodeNode,
   decodeOperatorSet,
   decodeTensor,
   decodeTensorMessage,
   decodeValueInfo,
-  encodeTensor,
-  makeValueInfo,
   TENSOR,
 } from "./proto_codec.ts";
 import {
@@ -38,7 +23,6 @@ import {
   type Field,
   getFixedLength,
   MAX_VARINT_BYTES,
-  MessageWriter,
   readSmallVarint,
   readVarintLength,
   WireType,
@@ -245,50 +229,4 @@ async function readWhole(files: ModelFiles, file: string): Promise<ModelProto> {
   const initializers: Tensor[] = [];
   for (const tensor of graph.initializers) initializers.push(await readConstant(tensor, files));
   return widenBfloat16({ irVersion, operatorSets, graph: { ...graph, initializers }, rest });
-}
-
-const [BFLOAT16, FLOAT32] = [toDtypeCode("bfloat16"), toDtypeCode("float32")];
-/** Attributes that give the type of a node's output. */
-const TYPE_ATTRIBUTES = new Set(["to", "dtype", "output_dtype"]);
-
-/**
- * Replaces bfloat16 by float32, except in nested graphs. Neither ONNX Runtime on the CPU nor WebGPU computes in
- * bfloat16, and float32 represents all of its numbers.
- */
-function widenBfloat16(model: ModelProto): ModelProto {
-  const { nodes, initializers, inputs, outputs } = model.graph;
-  const isBfloat16 = ({ dtype }: Tensor | ValueInfo) => dtype === "bfloat16";
-  if (![...initializers, ...inputs, ...outputs].some(isBfloat16)) return model;
-  return withGraph(model, {
-    nodes: nodes.map(widenNode),
-    initializers: initializers.map((tensor) => isBfloat16(tensor) ? widenTensor(tensor) : tensor),
-    inputs: inputs.map(widenInfo),
-    outputs: outputs.map(widenInfo),
-    valueInfos: [],
-  });
-}
-
-function widenInfo(info: ValueInfo): ValueInfo {
-  if (info.dtype !== "bfloat16") return info;
-  const shape = (info.shape ?? []).map((size, axis) => size ?? `${info.name}_${axis}`);
-  return makeValueInfo(info.name, "float32", shape);
-}
-
-function widenNode(node: Node): Node {
-  const widened = node.attributes.map((each) => widenAttribute(node, each));
-  return { ...node, attributes: widened };
-}
-
-function widenAttribute(node: Node, each: Attribute): Attribute {
-  const { name } = each;
-  if (TYPE_ATTRIBUTES.has(name)) {
-    return intAttribute(node, name) === BFLOAT16 ? attribute(name, FLOAT32) : each;
-  }
-  const message = name === "value" ? tensorAttribute(node, name) : undefined;
-  const tensor = message && decodeTensorMessage(message);
-  if (tensor?.dtype !== "bfloat16") return each;
-  const encoded = new MessageWriter().text(ATTRIBUTE.name, name)
-    .message(ATTRIBUTE.tensor, encodeTensor(widenTensor(tensor)))
-    .int(ATTRIBUTE.type, ATTRIBUTE_TYPE.tensor);
-  return { name, message: encoded.finish() };
 }
