@@ -9,6 +9,7 @@ import type { ModelFiles } from "./external_data.ts";
 import { readStoredBytes } from "./stored_range.ts";
 import { sortNodes } from "../graph_index.ts";
 import { widenBfloat16 } from "./widen_bfloat16.ts";
+import { packZeroPoints } from "./zero_points.ts";
 import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
 import {
   decodeNode,
@@ -228,5 +229,7 @@ async function readWhole(files: ModelFiles, file: string): Promise<ModelProto> {
   if (graph === undefined) throw new Error("it holds no graph.");
   const initializers: Tensor[] = [];
   for (const tensor of graph.initializers) initializers.push(await readConstant(tensor, files));
-  return widenBfloat16({ irVersion, operatorSets, graph: { ...graph, initializers }, rest });
+  const model = { irVersion, operatorSets, graph: { ...graph, initializers }, rest };
+  const widened = widenBfloat16(model);
+  return { ...widened, graph: await packZeroPoints(widened.graph, files) };
 }

@@ -52,6 +52,7 @@ const FORMS: readonly BlockForm[] = [
   { bits: 4, blockSize: 32, hasTable: true },
   { bits: 8, blockSize: 16, hasZeroPoints: true, hasTable: true },
   { bits: 4, blockSize: 64, hasZeroPoints: true, level: 0 },
+  { bits: 4, blockSize: 32, hasZeroPoints: true, hasFloatZeroPoints: true, level: 0 },
   { bits: 4, blockSize: 128, hasZeroPoints: true, level: 1 },
   { bits: 4, blockSize: 32, hasZeroPoints: true, level: 4 },
   { bits: 4, blockSize: 128, level: 4 },
@@ -68,9 +69,10 @@ const FORMS: readonly BlockForm[] = [
 ];
 
 function describe(
-  { bits, blockSize, hasZeroPoints, hasBias, hasTable, level }: BlockForm,
+  { bits, blockSize, hasZeroPoints, hasFloatZeroPoints, hasBias, hasTable, level }: BlockForm,
 ): string {
-  const zeros = `${hasZeroPoints ? " with zero points" : ""}${hasBias ? " with a bias" : ""}${
+  const kind = hasFloatZeroPoints ? "zero points in floats" : "zero points";
+  const zeros = `${hasZeroPoints ? ` with ${kind}` : ""}${hasBias ? " with a bias" : ""}${
     hasTable ? " with its embeddings" : ""
   }`;
   return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "not said"}`;
@@ -260,7 +262,7 @@ for (const type of ["nf4", "fp4"] as const) {
   });
 }
 
-for (const form of FORMS.filter(({ bits }) => bits < 4)) {
+for (const form of FORMS.filter((each) => each.bits < 4 || each.hasFloatZeroPoints)) {
   gpuTest(`${describe(form)}: answers on WebGPU equal ONNX Runtime`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await withCpu((cpu) => assertAnswers({ backend, cpu }, form));
