@@ -33,6 +33,7 @@ import {
 import {
   addFalconBias,
   addMptBias,
+  addMptTable,
   bloomAttention,
   computeSlopes,
   joinSinks,
@@ -278,6 +279,24 @@ const attendByDistance: AddAttention = (graph, layer) => {
   });
 };
 
+/** A product with the activation of Apertus, whose factors the graph computes from parameters. */
+const activateXielu = (limit: number) => (graph: DecoderBuilder, rows: string): string => {
+  const { hidden } = graph.sizes;
+  const x = graph.add("MatMul", [rows, graph.weights([hidden, hidden])]);
+  const beta = graph.float(0.5);
+  const softplus = (parameter: number) => graph.add("Softplus", [graph.float(parameter)]);
+  const linear = graph.add("Mul", [beta, x]);
+  const squares = graph.add("Mul", [softplus(0.3), graph.add("Mul", [x, x])]);
+  const limited = graph.add("Exp", [graph.add("Min", [x, graph.float(limit)])]);
+  const curve = graph.add("Sub", [graph.add("Sub", [limited, graph.float(1)]), x]);
+  const bent = graph.add("Mul", [curve, graph.add("Add", [softplus(-0.7), beta])]);
+  return graph.add("Where", [
+    graph.add("Greater", [x, graph.float(0)]),
+    graph.add("Add", [squares, linear]),
+    graph.add("Add", [bent, linear]),
+  ]);
+};
+
 const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "ONNX's own operators": { attention: spell("before") },
   "heads normalised after their rotation": { attention: spell("after") },
@@ -298,6 +317,12 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: gateByHead },
   },
   "inputs of each layer": { attention: spell("none"), options: { feedForward: addLayerInput } },
+  "xIELU": { attention: spell("none"), options: { feedForward: activateXielu(-1e-6) } },
+  "xIELU with another limit": {
+    attention: spell("none"),
+    options: { feedForward: activateXielu(-0.3) },
+    numRefused: 2,
+  },
   "choices among classes": {
     attention: spell("none"),
     options: { feedForward: addChoice },
@@ -309,6 +334,7 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   },
   "Falcon-RW's ALiBi": { attention: spelledOut({ scores: addFalconBias }) },
   "MPT's ALiBi": { attention: spelledOut({ scores: addMptBias }) },
+  "MPT's ALiBi in a table": { attention: spelledOut({ scores: addMptTable }) },
   "ALiBi in ONNX's own attention": { attention: attendByDistance },
   "Mamba-2 in operators": {
     attention: spell("none"),

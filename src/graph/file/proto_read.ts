@@ -31,8 +31,8 @@ import {
 
 /** Constants up to this size are read with the graph: scales, shapes, the weights of norms. */
 const SMALL_BYTES = 4096;
-/** Index-like constants (mask tables, position tables) up to this size are read too, for the cut. */
-const SMALL_INDEX_BYTES = 16 * 2 ** 20;
+/** Tables up to this size are read too, for the cut: masks, positions, biases. */
+const TABLE_BYTES = 16 * 2 ** 20;
 /** Maximum number of fields of a message. Large graphs have some ten thousand nodes. */
 const MAX_FIELDS = 500_000;
 /** Bytes per read while scanning the file. */
@@ -188,9 +188,16 @@ async function readGraph(
 
 /** Reads a constant into memory if the cut may need its elements. */
 async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> {
-  const limit = isIndexDtype(tensor.dtype) ? SMALL_INDEX_BYTES : SMALL_BYTES;
+  const isTable = isIndexDtype(tensor.dtype) || isBiasTable(tensor.shape);
+  const limit = isTable ? TABLE_BYTES : SMALL_BYTES;
   if (tensor.data.kind === "memory" || storedBytes(tensor) > limit) return tensor;
   return { ...tensor, data: { kind: "memory", bytes: await readStoredBytes(tensor, files) } };
+}
+
+/** Whether a constant may hold a bias for each head and key, `[heads, 1, keys]` or `[1, heads, 1, keys]`. */
+function isBiasTable(shape: readonly number[]): boolean {
+  const lead = shape.length - 3;
+  return shape.at(-2) === 1 && (lead === 0 || (lead === 1 && shape[0] === 1));
 }
 
 /**

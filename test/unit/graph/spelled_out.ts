@@ -284,9 +284,9 @@ export function addFalconBias(graph: DecoderBuilder, products: string): string {
   return graph.add("Add", [scaled, additiveMask(graph)]);
 }
 
-/** Scores of MPT: slopes times distances from the last key are added to scaled products, and later keys are hidden. */
-export function addMptBias(graph: DecoderBuilder, products: string): string {
-  const { heads, headDim } = graph.sizes;
+/** Slopes times the distances of keys from the last one, `[1, heads, 1, total]`, as MPT computes them. */
+function biasByDistance(graph: DecoderBuilder): string {
+  const { heads } = graph.sizes;
   const slopes = graph.constant(constant("slopes", [1, heads, 1, 1], computeSlopes(heads)));
   const total = computeSize(graph, "attention_mask", 1);
   const first = graph.add("Sub", [graph.ints([1], []), total]);
@@ -294,8 +294,41 @@ export function addMptBias(graph: DecoderBuilder, products: string): string {
   const row = graph.add("Cast", [unsqueeze(graph, distances, [0, 1, 2])], {
     attributes: { to: 1 },
   });
-  const scaled = graph.add("Mul", [products, graph.float(1 / Math.sqrt(headDim))]);
-  const biased = graph.add("Add", [scaled, graph.add("Mul", [row, slopes])]);
+  return graph.add("Mul", [row, slopes]);
+}
+
+/** Positions in the table of {@linkcode biasOfTable}, which then has more than 4 KB. */
+const TABLE_POSITIONS = 300;
+
+/** Like {@linkcode biasByDistance}, `[heads, 1, total]`, from a constant table that ends with the last key. */
+function biasOfTable(graph: DecoderBuilder): string {
+  const { heads } = graph.sizes;
+  const table = computeSlopes(heads).reduce<number[]>((all, slope) => {
+    for (let i = 1 - TABLE_POSITIONS; i <= 0; i++) all.push(slope * i);
+    return all;
+  }, []);
+  const name = graph.constant(
+    constant("biases", [heads, 1, TABLE_POSITIONS], Float32Array.from(table)),
+  );
+  const total = unsqueeze(graph, computeSize(graph, "attention_mask", 1), [0]);
+  const unused = graph.add("Sub", [graph.ints([TABLE_POSITIONS]), total]);
+  const start = graph.add("Max", [unused, graph.ints([0])]);
+  return graph.add("Slice", [name, start, graph.ints([TABLE_POSITIONS]), graph.ints([2])]);
+}
+
+/** Scores of MPT: biases by distance are added to scaled products, and later keys are hidden. */
+export function addMptBias(graph: DecoderBuilder, products: string): string {
+  return addBias(graph, products, biasByDistance(graph));
+}
+
+/** Like {@linkcode addMptBias}, with the biases in a constant, as `torch.onnx.export` folds them. */
+export function addMptTable(graph: DecoderBuilder, products: string): string {
+  return addBias(graph, products, biasOfTable(graph));
+}
+
+function addBias(graph: DecoderBuilder, products: string, bias: string): string {
+  const scaled = graph.add("Mul", [products, graph.float(1 / Math.sqrt(graph.sizes.headDim))]);
+  const biased = graph.add("Add", [scaled, bias]);
   const isHidden = graph.add("Less", [additiveMask(graph), graph.float(0)]);
   return graph.add("Where", [isHidden, graph.float(LOWEST), biased]);
 }

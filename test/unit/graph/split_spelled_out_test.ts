@@ -4,6 +4,7 @@ import {
   addFalconBias,
   additiveMask,
   addMptBias,
+  addMptTable,
   bloomAttention,
   cached,
   computeSlopes,
@@ -108,6 +109,7 @@ const BIASED: Readonly<Record<string, AddAttention>> = {
   "BLOOM": bloomAttention,
   "Falcon-RW": spelledOut({ scores: addFalconBias }),
   "MPT": spelledOut({ scores: addMptBias }),
+  "MPT's export by PyTorch": spelledOut({ scores: addMptTable }),
 };
 for (const [name, attention] of Object.entries(BIASED)) {
   Deno.test(`splitGraph() finds the slopes of ALiBi, as ${name} has it`, async () => {
