@@ -17,6 +17,7 @@ export const ACTIVATIONS = [
   "sigmoid",
   "exp",
   "softplus",
+  "elu",
 ] as const;
 
 /** Operations of `pointwise` with a second operand. The index of each is its number in the kernels. */

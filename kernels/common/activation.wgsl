@@ -1,5 +1,5 @@
 // Activations by number: 0 none, 1 SiLU, 2 GELU, 3 GELU by tanh, 4 GELU by sigmoid, 5 ReLU, 6 squared ReLU, 7 tanh,
-// 8 sigmoid, 9 exponential, 10 softplus.
+// 8 sigmoid, 9 exponential, 10 softplus, 11 ELU.
 
 fn activate(kind: u32, value: f32) -> f32 {
   switch kind {
@@ -33,6 +33,9 @@ fn activate(kind: u32, value: f32) -> f32 {
     }
     case 10u: {
       return softplus(value);
+    }
+    case 11u: {
+      return max(value, 0.0) + (exp(min(value, 0.0)) - 1.0);
     }
     default: {
       return value;

@@ -105,6 +105,7 @@ const TANH: u32 = 7;
 const SIGMOID: u32 = 8;
 const EXP: u32 = 9;
 const SOFTPLUS: u32 = 10;
+const ELU: u32 = 11;
 
 /** `c * tanh(x / c)`; `x` if `c` is 0. */
 export function cap(x: v128, c: f32): v128 {
@@ -130,6 +131,7 @@ export function activate(kind: u32, x: v128): v128 {
   if (kind === SIGMOID) return sigmoid(x);
   if (kind === EXP) return exp(x);
   if (kind === SOFTPLUS) return softplus(x);
+  if (kind === ELU) return elu(x);
   if (kind !== RELU && kind !== RELU_SQUARED) return x;
   const positive = f32x4.max(x, f32x4.splat(0));
   return kind === RELU ? positive : f32x4.mul(positive, positive);
@@ -159,6 +161,13 @@ function gelu(x: v128): v128 {
 export function silu(x: v128): v128 {
   const power = f32x4.pmin(f32x4.mul(x, f32x4.splat(-LOG2_E)), f32x4.splat(126));
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp2(power)));
+}
+
+/** `x` if it is positive, otherwise `exp(x) - 1`. */
+function elu(x: v128): v128 {
+  const zero = f32x4.splat(0);
+  const e = exp2(f32x4.mul(f32x4.min(x, zero), f32x4.splat(LOG2_E)));
+  return f32x4.add(f32x4.max(x, zero), f32x4.sub(e, f32x4.splat(1)));
 }
 
 /** Positive numbers use the reciprocal of `exp(-x)`. */

@@ -46,6 +46,8 @@ function readOperator(node: Node): Activation | undefined {
       return "exp";
     case "Softplus":
       return "softplus";
+    case "Elu":
+      return (floatAttribute(node, "alpha") ?? 1) === 1 ? "elu" : undefined;
     case "Gelu":
       return stringAttribute(node, "approximate") === "tanh" ? "gelu_tanh" : "gelu";
     case "FastGelu":

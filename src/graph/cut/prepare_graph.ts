@@ -30,6 +30,7 @@ import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { normByMeanSquare } from "../rewrite/plain_norms.ts";
 import { computeTokenMajor, keepTokenAxis, splitLayerInputs } from "../rewrite/token_rows.ts";
 import { spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
+import { spellXielu } from "../rewrite/spelled_xielu.ts";
 import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import { readOriginals, readTiedTables, readWholeTables } from "../rewrite/tied_tables.ts";
@@ -128,8 +129,10 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const ofTokens = new GraphIndex(readWholeTables(new Probes(ofAll, inputs)));
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
-  const probes = [spellRotary, spellOperators, splitLayerInputs, keepTokenAxis, normByMeanSquare]
-    .reduce(rewriteProbed, new Probes(ofRows, inputs));
+  const probes = [
+    ...[spellRotary, spellOperators, spellXielu],
+    ...[splitLayerInputs, keepTokenAxis, normByMeanSquare],
+  ].reduce(rewriteProbed, new Probes(ofRows, inputs));
   const normed = probes.index;
   requireFloatCaches(normed, inputs);
   const mixed = replaceMixtures({ index: normed, probes });

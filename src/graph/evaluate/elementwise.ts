@@ -92,7 +92,7 @@ function clip(call: Call): readonly [Value] {
   );
 }
 
-/** Activations. Only their shapes are computed, because no partial evaluation depends on their numbers. */
+/** Activations on whose numbers no partial evaluation depends: only their shapes are computed. */
 const SHAPE_ONLY = [
   "Erf",
   "Gelu",
@@ -107,7 +107,6 @@ const SHAPE_ONLY = [
   "Selu",
   "Celu",
   "Mish",
-  "Softplus",
   "Softsign",
   "ThresholdedRelu",
   "Atan",
@@ -135,6 +134,7 @@ export const ELEMENTWISE_RULES: Rules = {
   Tanh: unary(Math.tanh),
   Sigmoid: unary((x) => 1 / (1 + Math.exp(-x))),
   Relu: unary((x) => Math.max(x, 0)),
+  Softplus: unary((x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)))),
   // The angle is rounded to f32 first: far from 0, its rounding error decides the result.
   Cos: unary((x) => Math.cos(Math.fround(x))),
   Sin: unary((x) => Math.sin(Math.fround(x))),

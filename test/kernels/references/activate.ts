@@ -30,6 +30,8 @@ export function activate(kind: Activation, x: number): number {
       return Math.exp(x);
     case "softplus":
       return Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
+    case "elu":
+      return x > 0 ? x : Math.expm1(x);
   }
 }
 
