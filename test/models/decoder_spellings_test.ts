@@ -279,6 +279,15 @@ const attendByDistance: AddAttention = (graph, layer) => {
   });
 };
 
+/** Attention with heads of values that are smaller than those of keys, like DeepSeek's. */
+const attendToSmallValues: AddAttention = (graph, layer) => {
+  const { hidden, heads, kvHeads, headDim, keyDim } = graph.sizes;
+  const [q, k, v] = [heads * keyDim!, kvHeads * keyDim!, kvHeads * headDim].map((width) =>
+    graph.add("MatMul", [layer.input, graph.weights([hidden, width])])
+  );
+  return attend(graph, [q!, k!, v!], layer);
+};
+
 /** A product with the activation of Apertus, whose factors the graph computes from parameters. */
 const activateXielu = (limit: number) => (graph: DecoderBuilder, rows: string): string => {
   const { hidden } = graph.sizes;
@@ -322,6 +331,11 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     attention: spell("none"),
     options: { feedForward: activateXielu(-0.3) },
     numRefused: 2,
+  },
+  "small values": {
+    attention: attendToSmallValues,
+    options: { sizes: { keyDim: 24 } },
+    numRefused: 3,
   },
   "choices among classes": {
     attention: spell("none"),

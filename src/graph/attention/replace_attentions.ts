@@ -20,7 +20,7 @@ import {
 } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { toDtypeCode } from "../file/tensor.ts";
+import { countElements, toDtypeCode } from "../file/tensor.ts";
 import { followCache, skipMergedHeads } from "./traced_operand.ts";
 
 /** Operator domain of kernel nodes. Only Hearth knows it. */
@@ -196,6 +196,56 @@ function addOutput(search: Search, found: FoundAttention, additions: Additions):
 }
 
 /**
+ * Widens heads of values to the size of keys, since the kernels need equal sizes, and narrows those of the result.
+ * Values of latent attention (DeepSeek, MiniCPM3) are smaller than its keys.
+ *
+ * @param rows the token-major values.
+ * @param output the result's rows.
+ * @returns the wide values and the wide result; `undefined` if the values are a part of other rows.
+ */
+function widenValues(
+  { probes }: Search,
+  found: FoundAttention,
+  { rows, output, additions }: {
+    readonly rows: string;
+    readonly output: string;
+    readonly additions: Additions;
+  },
+): { readonly values: string; readonly result: string } | undefined {
+  const { heads, kvHeads, headDim, vHeadDim } = found;
+  const run = probes.at(SHORT_LENGTHS[0]);
+  const dtype = run.value(found.output.tensor)?.dtype;
+  const count = countElements(run.value(found.v.tensor)?.shape ?? []);
+  const isWhole = count === SHORT_LENGTHS[0].numTokens * kvHeads * vHeadDim;
+  if (!isWhole || (dtype !== "float32" && dtype !== "float16")) return undefined;
+  const { before, after, constants } = additions;
+  const name = (what: string) => `${output}/${what}`;
+  const ints = (what: string, numbers: readonly number[]) => {
+    constants.push(int64Tensor(name(what), [numbers.length], numbers));
+    return name(what);
+  };
+  const unit = new (dtype === "float32" ? Float32Array : Float16Array)(vHeadDim * headDim);
+  for (let i = 0; i < vHeadDim; i++) unit[i * headDim + i] = 1;
+  constants.push({
+    ...{ name: name("unit"), dtype, shape: [vHeadDim, headDim], rest: [] },
+    data: { kind: "memory", bytes: new Uint8Array(unit.buffer) },
+  });
+  const joined = ints("joined", [0, 0, -1]);
+  before.push(
+    makeNode("Reshape", [rows, ints("parts", [1, -1, kvHeads, vHeadDim])], [name("split")]),
+    makeNode("MatMul", [name("split"), name("unit")], [name("widened")]),
+    makeNode("Reshape", [name("widened"), joined], [name("values")]),
+  );
+  const part = [ints("from", [0]), ints("to", [vHeadDim]), ints("axis", [-1])];
+  after.unshift(
+    makeNode("Reshape", [name("result"), ints("heads", [0, 0, heads, headDim])], [name("wide")]),
+    makeNode("Slice", [name("wide"), ...part], [name("narrow")]),
+    makeNode("Reshape", [name("narrow"), joined], [output]),
+  );
+  return { values: name("values"), result: name("result") };
+}
+
+/**
  * Replaces attentions by kernel nodes, and removes nodes that nothing reads any more, such as those of masks and
  * caches.
  *
@@ -215,15 +265,18 @@ export function replaceAttentions(
   for (const found of attentions) {
     const additions: Additions = { before: [...found.before ?? []], after: [], constants, made };
     constants.push(...found.constants ?? []);
-    const operands = [found.q, found.k, found.v].map((operand) =>
+    const [q, k, v] = [found.q, found.k, found.v].map((operand) =>
       tokenMajor(search, castTo(search, operand, found.output.tensor, additions), additions)
-    );
+    ) as [string, string, string];
     const output = addOutput(search, found, additions);
-    const node = makeNode("AttentionNode", operands, [output], {
+    const wide = found.vHeadDim < found.headDim
+      ? widenValues(search, found, { rows: v, output, additions })
+      : undefined;
+    const node = makeNode("AttentionNode", [q, k, wide?.values ?? v], [wide?.result ?? output], {
       domain: KERNEL_DOMAIN,
       name: found.name,
     });
-    kernelNodes.push({ found, node });
+    kernelNodes.push({ found: wide ? { ...found, vHeadDim: found.headDim } : found, node });
     replaced.add(output);
     replaced.add(found.output.tensor);
     const attention = search.index.producers.get(found.output.tensor)!;

@@ -125,6 +125,33 @@ for (const [name, attention] of Object.entries(BIASED)) {
   });
 }
 
+/** Keys and values of latent attention, as PyTorch exports DeepSeek: parts of the heads of one product. */
+const latentAttention: AddAttention = (graph, layer) => {
+  const { hidden, heads, headDim, keyDim } = graph.sizes;
+  const project = (size: number) => {
+    const rows = graph.add("MatMul", [layer.input, graph.weights([hidden, heads * size])]);
+    const split = graph.add("Reshape", [rows, graph.ints([1, -1, heads, size])]);
+    return graph.add("Transpose", [split], { attributes: { perm: [0, 2, 1, 3] } });
+  };
+  const q = project(keyDim!);
+  const parts = [`keys_${layer.index}`, `values_${layer.index}`];
+  graph.add("Split", [project(keyDim! + headDim), graph.ints([keyDim!, headDim])], {
+    ...{ attributes: { axis: -1 }, outputs: parts },
+  });
+  const keys = cached(graph, layer.pastKey, parts[0]!, layer.presentKey);
+  const values = cached(graph, layer.pastValue, parts[1]!, layer.presentValue);
+  const turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
+  const scores = graph.add("Add", [graph.add("MatMul", [q, turned]), additiveMask(graph)]);
+  const weights = graph.add("Softmax", [scores], { attributes: { axis: -1 } });
+  return joinHeads(graph, graph.add("MatMul", [weights, values]));
+};
+
+Deno.test("splitGraph() widens values that are smaller than keys", async () => {
+  const sizes = { kvHeads: 4, headDim: 16, keyDim: 24 };
+  const { attentions } = await assertSameAsWhole(decoder(latentAttention, { sizes }));
+  for (const { headDim, vHeadDim } of attentions) assert.deepEqual([headDim, vHeadDim], [24, 24]);
+});
+
 for (const place of ["first", "last"] as const) {
   Deno.test(`splitGraph() finds sinks that are joined to the scores, ${place} in each row`, async () => {
     const [first, second] =

@@ -15,6 +15,8 @@ export interface DecoderSizes {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Size of a head of keys, if it differs from that of values. */
+  readonly keyDim?: number;
   readonly hidden: number;
   readonly vocab: number;
 }
@@ -126,7 +128,7 @@ export function decoder(
     const cache = (kind: string, length: string): Declared => [
       kind,
       options.cacheDtype ?? "float32",
-      ["batch_size", kvHeads, length, headDim],
+      ["batch_size", kvHeads, length, kind.endsWith("key") ? sizes.keyDim ?? headDim : headDim],
     ];
     const layer: Layer = {
       index,
