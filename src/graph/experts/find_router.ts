@@ -234,11 +234,6 @@ export function findSpelledRouter(
   }
   const { share, epsilon, normalizes } = withoutSum(index, name);
   const ratio = { ...plain, epsilon, normalizes };
-  const softmax = index.producers.get(choice);
-  if (share === values && softmax?.opType === "Softmax") {
-    const logits = findElements(index, softmax.inputs[0]!);
-    return { router: { ...ratio, scores: "softmax" }, logits, topK };
-  }
   const gather = index.producers.get(share);
   const scores = share === values
     ? choice
@@ -246,6 +241,11 @@ export function findSpelledRouter(
     ? findElements(index, gather.inputs[0]!)
     : undefined;
   if (scores === undefined) return undefined;
+  const softmax = index.producers.get(scores);
+  if (scores === choice && softmax?.opType === "Softmax") {
+    const logits = findElements(index, softmax.inputs[0]!);
+    return { router: { ...ratio, scores: "softmax" }, logits, topK };
+  }
   const logits = findSigmoidLogits(index, scores);
   const bias = findChoiceBias(index, choice, scores, experts);
   if (logits === undefined || bias === undefined) return undefined;
