@@ -4,19 +4,7 @@
  * @module
  */
 import type { GraphIndex } from "./graph_index.ts";
-import {
-  floatAttribute,
-  floatsAttribute,
-  type Graph,
-  int64Tensor,
-  intAttribute,
-  intsAttribute,
-  type Node,
-  type Tensor,
-  tensorAttribute,
-  type ValueInfo,
-} from "./file/proto.ts";
-import { decodeTensorMessage } from "./file/proto_codec.ts";
+import { type Graph, int64Tensor, type ValueInfo } from "./file/proto.ts";
 import { Refusal } from "./refusal.ts";
 
 /** The inputs of a decoder graph, named as transformers.js feeds them. */
@@ -89,34 +77,6 @@ export function findEncoderInputs(index: GraphIndex, padTokenId: number): Decode
     padTokenId,
     caches: new Set(),
   };
-}
-
-/** Turns `Constant` nodes into constants. Each segment that reads a constant gets its own reference to it. */
-export function liftConstants(graph: Graph): Graph {
-  const lifted: Tensor[] = [];
-  const nodes = graph.nodes.filter((node) => {
-    const constant = node.opType === "Constant" ? readConstant(node) : undefined;
-    if (constant !== undefined) lifted.push(constant);
-    return constant === undefined;
-  });
-  return { ...graph, nodes, initializers: [...graph.initializers, ...lifted] };
-}
-
-/** The value of a `Constant` node; `undefined` if that is not a tensor of numbers. */
-function readConstant(node: Node): Tensor | undefined {
-  const [name] = node.outputs as [string];
-  const message = tensorAttribute(node, "value");
-  if (message) return { ...decodeTensorMessage(message), name };
-  const [int, ints] = [intAttribute(node, "value_int"), intsAttribute(node, "value_ints")];
-  if (int !== undefined) return int64Tensor(name, [], [int]);
-  if (ints !== undefined) return int64Tensor(name, [ints.length], ints);
-  const float = floatAttribute(node, "value_float");
-  const bytes = float === undefined
-    ? floatsAttribute(node, "value_floats")
-    : new Uint8Array(Float32Array.of(float).buffer);
-  if (bytes === undefined) return undefined;
-  const shape = float === undefined ? [bytes.length / Float32Array.BYTES_PER_ELEMENT] : [];
-  return { name, dtype: "float32", shape, data: { kind: "memory", bytes }, rest: [] };
 }
 
 /** Fixes the input for the number of logits to 0, which means all. The cut chooses rows itself. */

@@ -11,7 +11,7 @@ import type { GraphCut } from "../graph_cut.ts";
 import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 import { GraphIndex, listReads, liveNodes, readNested, sortNodes } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
-import { liftConstants } from "../decoder_inputs.ts";
+import { liftConstants } from "../file/lift_constants.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
 

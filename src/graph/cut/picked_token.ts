@@ -8,7 +8,8 @@
  *
  * @module
  */
-import { findEncoderInputs, liftConstants } from "../decoder_inputs.ts";
+import { findEncoderInputs } from "../decoder_inputs.ts";
+import { liftConstants } from "../file/lift_constants.ts";
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
 import {
   type Graph,

@@ -16,7 +16,6 @@ import {
   findInputs,
   findOutput,
   fixLogitCount,
-  liftConstants,
   requireFloatCaches,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
@@ -29,6 +28,7 @@ import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { normByMeanSquare } from "../rewrite/plain_norms.ts";
 import { computeTokenMajor, keepTokenAxis, splitLayerInputs } from "../rewrite/token_rows.ts";
+import { liftConstants } from "../file/lift_constants.ts";
 import { spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
 import { spellXielu } from "../rewrite/spelled_xielu.ts";
 import { multiplyDequantized } from "../rewrite/dequantized_products.ts";

@@ -8,7 +8,7 @@
  * @module
  */
 import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
-import { liftConstants } from "../decoder_inputs.ts";
+import { liftConstants } from "../file/lift_constants.ts";
 import type { EncoderNode, Segment, TensorPort } from "../graph_cut.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";

@@ -6,6 +6,7 @@
  * @module
  */
 import { GraphIndex, readNested } from "../graph_index.ts";
+import { liftConstants } from "../file/lift_constants.ts";
 import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
 import { ELEMENTWISE_RULES } from "./elementwise.ts";
 import { INDEXING_RULES } from "./indexing.ts";
@@ -42,10 +43,10 @@ export function readScan(node: Node): Scan | undefined {
   const message = node.attributes.find(({ name }) => name === "body")?.message;
   if (message === undefined || directions.some((direction) => direction !== 0)) return undefined;
   const { nodes, initializers, inputs, outputs } = readNested(message);
-  const body = new GraphIndex({
+  const body = new GraphIndex(liftConstants({
     ...{ name: "body", nodes, initializers },
     ...{ inputs: [], outputs: [], valueInfos: [], rest: [] },
-  });
+  }));
   const numStates = inputs.length - numScanned;
   const axes = (name: string, count: number) =>
     intsAttribute(node, name) ?? new Array<number>(count).fill(0);

@@ -1,14 +1,17 @@
 /**
- * Products, norms and quantisation. Only the shapes of their results are computed, because no partial evaluation
- * depends on their numbers.
+ * Products, norms and quantisation. Except for small matrix products, only the shapes of their results are computed,
+ * because no partial evaluation depends on their numbers.
  *
  * @module
  */
-import type { TensorType } from "../file/tensor.ts";
+import { countElements, type TensorType } from "../file/tensor.ts";
 import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
 import {
   broadcastShapes,
+  broadcastStrides,
   type Call,
+  gatherStrided,
+  makeData,
   need,
   needData,
   normalizeAxis,
@@ -33,6 +36,36 @@ function product(a: number, b: number, dtype?: TensorType): Rule {
     const [left, right] = [need(call, a), need(call, b)];
     return [{ dtype: dtype ?? left.dtype, shape: computeProductShape(left.shape, right.shape) }];
   };
+}
+
+/** Products that take more multiplications are not computed. */
+const MAX_MULTIPLICATIONS = 2 ** 23;
+
+/** The matrix product of both inputs, computed if it is small, as in the body of a `Scan`. */
+function matMul(call: Call): readonly Value[] {
+  const [a, b] = [need(call, 0), need(call, 1)];
+  const shape = computeProductShape(a.shape, b.shape);
+  const unknown = { dtype: a.dtype, shape };
+  const k = a.shape.at(-1)!;
+  const isSmall = countElements(shape) * k <= MAX_MULTIPLICATIONS;
+  const isMatrix = a.shape.length > 1 && b.shape.length > 1;
+  if (!isSmall || !isMatrix || a.data === undefined || b.data === undefined) return [unknown];
+  const [batch, rows, columns] = [shape.slice(0, -2), shape.at(-2)!, shape.at(-1)!];
+  const [left, right] = [a, b].map(({ data, shape: own }) => {
+    const all = [...batch, ...own.slice(-2)];
+    return gatherStrided(data!, all, broadcastStrides(own, all));
+  }) as [Float64Array, Float64Array];
+  const data = makeData(countElements(shape), (i) => {
+    const column = i % columns;
+    const row = Math.floor(i / columns);
+    const matrix = Math.floor(row / rows);
+    let sum = 0;
+    for (let j = 0; j < k; j++) {
+      sum += left[row * k + j]! * right[(matrix * k + j) * columns + column]!;
+    }
+    return sum;
+  });
+  return [{ ...unknown, data }];
 }
 
 /** The product with a quantised matrix, whose number of columns is an attribute. */
@@ -141,7 +174,7 @@ function linearAttention(call: Call): readonly (Value | undefined)[] {
 
 /** Rules of these operators. */
 export const PRODUCT_RULES: Rules = {
-  MatMul: product(0, 1),
+  MatMul: matMul,
   FusedMatMul: (call) => {
     if (intAttribute(call.node, "transA") || intAttribute(call.node, "transB")) {
       throw new UnknownValue("transposed");

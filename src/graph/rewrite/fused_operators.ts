@@ -8,7 +8,7 @@ import {
   makeProbeFeeds,
   type UnmaskedAttention,
 } from "../attention/unmasked_attention.ts";
-import { liftConstants } from "../decoder_inputs.ts";
+import { liftConstants } from "../file/lift_constants.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import {
   attribute,

@@ -61,10 +61,11 @@ Deno.test("splitGraph() expands the operators around linear attentions in export
   }
 });
 
-for (const isDelta of [false, true]) {
+for (const [isDelta, hasProducts] of [[false, false], [true, false], [true, true]] as const) {
   const name = isDelta ? "the delta rule" : "Mamba-2's recurrence";
-  Deno.test(`splitGraph() finds ${name} in a Scan by its body`, async () => {
-    const layers = [0, 1].map((index) => scanned(index, { isDelta }));
+  const how = hasProducts ? ", written in products" : "";
+  Deno.test(`splitGraph() finds ${name} in a Scan by its body${how}`, async () => {
+    const layers = [0, 1].map((index) => scanned(index, { isDelta, hasProducts }));
     const cut = await assertSameAsWhole(withStates(...layers));
     const [{ recurrence }] = cut.states as [typeof cut.states[number]];
     assert.ok(recurrence.kind === "linear_attention");

@@ -251,11 +251,17 @@ export function gatedDelta(
   };
 }
 
-/** The same recurrence, or Mamba-2's without the delta rule, token by token in a `Scan`. */
+/**
+ * The same recurrence, or Mamba-2's without the delta rule, token by token in a `Scan`.
+ *
+ * @param options.hasProducts whether the body has matrix products and `Constant` nodes, like the builder mobius writes
+ * it, instead of sums.
+ */
 export function scanned(
   index: number,
-  { isDelta, width = 24, sizes = SIZES }: {
+  { isDelta, hasProducts = false, width = 24, sizes = SIZES }: {
     readonly isDelta: boolean;
+    readonly hasProducts?: boolean;
     readonly width?: number;
     readonly sizes?: LinearSizes;
   },
@@ -289,7 +295,7 @@ export function scanned(
         }),
       });
       const scan = graph.nodes.pop()!;
-      const body = makeBody(isDelta);
+      const body = makeBody(isDelta, hasProducts);
       graph.nodes.push({
         ...scan,
         attributes: [...scan.attributes, { name: "body", message: body }],
@@ -306,28 +312,41 @@ function ofAnyShape(name: string): ValueInfo {
 }
 
 /** `S = S * decay + (v - S k) rate ⊗ k`, or `+ v ⊗ k`, and `y = S q`. */
-function makeBody(isDelta: boolean): Uint8Array {
+function makeBody(isDelta: boolean, hasProducts: boolean): Uint8Array {
   const nodes: Node[] = [];
   const add = (opType: string, inputs: readonly string[], output: string, attributes = {}) => {
     nodes.push(makeNode(opType, inputs, [output], { attributes }));
     return output;
   };
+  const axes = { last: [-1], before_last: [-2] };
+  if (hasProducts) {
+    for (const [name, value_ints] of Object.entries(axes)) {
+      add("Constant", [], name, { value_ints });
+    }
+  }
   const column = (name: string) => add("Unsqueeze", [name, "last"], `${name}/column`);
   const row = (name: string) => add("Unsqueeze", [name, "before_last"], `${name}/row`);
+  /** The product of a matrix with a vector. */
+  const multiply = (matrix: string, vector: string, output: string) => {
+    if (hasProducts) {
+      const product = add("MatMul", [matrix, column(vector)], `${output}/column`);
+      return add("Squeeze", [product, "last"], output);
+    }
+    const product = add("Mul", [matrix, row(vector)], `${output}/product`);
+    return add("ReduceSum", [product, "last"], output, { keepdims: 0 });
+  };
   const factor = add("Unsqueeze", [column("decay_in"), "last"], "factor");
   const decayed = add("Mul", ["state_in", factor], "decayed");
-  const key = row("k_in");
   let gain = "v_in";
   if (isDelta) {
-    const product = add("Mul", [decayed, key], "held_product");
-    const held = add("ReduceSum", [product, "last"], "held", { keepdims: 0 });
-    const missed = add("Sub", ["v_in", held], "missed");
+    const missed = add("Sub", ["v_in", multiply(decayed, "k_in", "held")], "missed");
     gain = add("Mul", [missed, column("rate_in")], "gain");
   }
-  const added = add("Mul", [column(gain), key], "added");
+  const operator = hasProducts ? "MatMul" : "Mul";
+  const key = add("Unsqueeze", ["k_in", "before_last"], "key");
+  const added = add(operator, [add("Unsqueeze", [gain, "last"], "gain_column"), key], "added");
   add("Add", [decayed, added], "state_out");
-  const read = add("Mul", ["state_out", row("q_in")], "read");
-  add("ReduceSum", [read, "last"], "y_out", { keepdims: 0 });
+  multiply("state_out", "q_in", "y_out");
   const names = ["state_in", "decay_in", "v_in", "k_in", "q_in", ...isDelta ? ["rate_in"] : []];
   const model = writeModel({
     irVersion: 8,
@@ -335,10 +354,11 @@ function makeBody(isDelta: boolean): Uint8Array {
     graph: {
       name: "body",
       nodes,
-      initializers: [
-        constant("last", [1], BigInt64Array.of(-1n)),
-        constant("before_last", [1], BigInt64Array.of(-2n)),
-      ],
+      initializers: hasProducts
+        ? []
+        : Object.entries(axes).map(([name, values]) =>
+          constant(name, [1], BigInt64Array.from(values, BigInt))
+        ),
       inputs: names.map(ofAnyShape),
       outputs: ["state_out", "y_out"].map(ofAnyShape),
       valueInfos: [],
