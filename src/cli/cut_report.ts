@@ -51,7 +51,7 @@ export function describeCut(
     ...stateBytes > 0
       ? [`states     ${stateBytes.toLocaleString("en")} bytes per sequence, besides its cache`]
       : [],
-    describeCache(attentions),
+    ...attentions.length > 0 ? [describeCache(attentions)] : [],
     ...longest < Infinity ? [describeContext(attentions, longest)] : [],
     summarizeSteps(onGpu, 2 * attentions.length - crossNodes.size),
     ...crossNodes.size > 0

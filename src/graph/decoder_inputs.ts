@@ -52,7 +52,9 @@ export function findInputs(index: GraphIndex): DecoderInputs {
   const past = [...index.inputs.values()].filter(({ name }) => name.startsWith("past"));
   const states = past.filter(hasFixedSize);
   const caches = past.filter((info) => info.shape?.length === 4 && !hasFixedSize(info));
-  if (caches.length === 0) throw new Refusal("It has no key-value cache (past_key_values.*).");
+  if (caches.length === 0 && states.length === 0) {
+    throw new Refusal("It has no key-value cache (past_key_values.*).");
+  }
   return {
     tokens,
     kind: ids ? "ids" : "embeddings",

@@ -50,7 +50,8 @@ const MAX_TOKENS = 10;
 
 /** The graph's norms, rotation and attention, in the order in which a family applies them to its heads. */
 interface Spelling {
-  readonly attention: AddAttention;
+  /** None in a decoder with states only. */
+  readonly attention?: AddAttention;
   readonly options?: DecoderOptions;
   /** Segments for which there are no kernels; none if absent. */
   readonly numRefused?: number;
@@ -354,6 +355,7 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     attention: spell("none"),
     options: { states: [mamba2(0), mamba2(1)] },
   },
+  "Mamba-2 and no attention": { options: { states: [mamba2(0), mamba2(1)], inputs: [] } },
   "Mamba-2 with a bounded time step": {
     attention: spell("none"),
     options: { states: [mamba2(0, { bounds: [0.5] }), mamba2(1, { bounds: [0.4, 0.9] })] },

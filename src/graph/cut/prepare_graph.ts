@@ -145,7 +145,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const known = (lengths: Lengths) => new Map([...mixed.known(lengths), ...states.known(lengths)]);
   const search = { index, probes: new Probes(index, inputs, known), contextLength };
   const { graph, attentions } = replaceAttentions(search, findAttentions(search), [wanted]);
-  if (attentions.length === 0) {
+  if (attentions.length === 0 && states.states.length === 0) {
     const branching = whole.graph.nodes.find(hasSubgraph);
     throw new Refusal(
       "It holds no attention over a cache that Hearth knows: no GroupQueryAttention, " +

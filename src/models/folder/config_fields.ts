@@ -224,7 +224,10 @@ export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
 /** An upper bound for sizes, far above the sizes of any model. */
 const MAX_SIZE = 2 ** 24;
 
-/** Context lengths by `model_type`: the defaults of Python's transformers, which does not write them into `config.json`. */
+/**
+ * Context lengths by `model_type`: the defaults of Python's transformers, which does not write them into `config.json`.
+ * Mamba 2 has no limit of its own, and no memory that grows with the sequence.
+ */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
   gemma: 8192,
   gemma2: 8192,
@@ -233,6 +236,7 @@ const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
   gpt_neox: 2048,
   gpt2: 1024,
   llama: 2048,
+  mamba2: 131_072,
   mistral: 131_072,
   opt: 2048,
   phi: 2048,

@@ -90,9 +90,9 @@ export const MASK: Declared = ["attention_mask", "int64", ["batch_size", "total_
 /** The usual positions input. */
 export const POSITIONS: Declared = ["position_ids", "int64", ["batch_size", "sequence_length"]];
 
-/** Builds a decoder with this attention in every layer. */
+/** Builds a decoder with this attention in every layer; with states only if there is none. */
 export function decoder(
-  attention: AddAttention,
+  attention: AddAttention | undefined,
   options: DecoderOptions = {},
 ): Uint8Array<ArrayBuffer> {
   const sizes = { ...SIZES, ...options.sizes };
@@ -125,37 +125,39 @@ export function decoder(
       });
       hidden = graph.add("Add", [hidden, state.add(graph, normed)]);
     }
-    const cache = (kind: string, length: string): Declared => [
-      kind,
-      options.cacheDtype ?? "float32",
-      ["batch_size", kvHeads, length, kind.endsWith("key") ? sizes.keyDim ?? headDim : headDim],
-    ];
-    const layer: Layer = {
-      index,
-      input: graph.add("LayerNormalization", [
-        hidden,
-        graph.weights([width]),
-        graph.weights([width]),
-      ], {
-        attributes: { axis: -1 },
-      }),
-      pastKey: `past_key_values.${index}.key`,
-      pastValue: `past_key_values.${index}.value`,
-      presentKey: `present.${index}.key`,
-      presentValue: `present.${index}.value`,
-    };
-    inputs.push(cache(layer.pastKey, "past_length"), cache(layer.pastValue, "past_length"));
-    outputs.push(
-      cache(layer.presentKey, "total_length"),
-      cache(layer.presentValue, "total_length"),
-    );
-    const attended = attention(graph, layer);
-    const projected = graph.add("MatMul", [attended, graph.weights([heads * headDim, width])]);
-    const sum = graph.add("Add", [hidden, projected]);
+    if (attention !== undefined) {
+      const cache = (kind: string, length: string): Declared => [
+        kind,
+        options.cacheDtype ?? "float32",
+        ["batch_size", kvHeads, length, kind.endsWith("key") ? sizes.keyDim ?? headDim : headDim],
+      ];
+      const layer: Layer = {
+        index,
+        input: graph.add("LayerNormalization", [
+          hidden,
+          graph.weights([width]),
+          graph.weights([width]),
+        ], {
+          attributes: { axis: -1 },
+        }),
+        pastKey: `past_key_values.${index}.key`,
+        pastValue: `past_key_values.${index}.value`,
+        presentKey: `present.${index}.key`,
+        presentValue: `present.${index}.value`,
+      };
+      inputs.push(cache(layer.pastKey, "past_length"), cache(layer.pastValue, "past_length"));
+      outputs.push(
+        cache(layer.presentKey, "total_length"),
+        cache(layer.presentValue, "total_length"),
+      );
+      const attended = attention(graph, layer);
+      const projected = graph.add("MatMul", [attended, graph.weights([heads * headDim, width])]);
+      hidden = graph.add("Add", [hidden, projected]);
+    }
     const feedForward = options.feedForward ??
       ((graph, rows) =>
         graph.add("Tanh", [graph.add("MatMul", [rows, graph.weights([width, width])])]));
-    hidden = graph.add("Add", [sum, feedForward(graph, sum)]);
+    hidden = graph.add("Add", [hidden, feedForward(graph, hidden)]);
   }
   const project = options.project ??
     ((graph, hidden) =>
