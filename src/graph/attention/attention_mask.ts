@@ -106,7 +106,7 @@ export function readVisibility(
       if (matters && Math.abs(rest) > error) {
         throw new Refusal(
           slope === 0
-            ? `The mask of ${of} adds ${term} to a score, like a bias by distance (ALiBi).`
+            ? `The mask of ${of} adds ${term} to a score, like a relative position bias.`
             : `The mask of ${of} adds a bias to the scores that is not in proportion to the distance ` +
               `of keys, unlike ALiBi.`,
         );
