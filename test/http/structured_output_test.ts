@@ -131,6 +131,21 @@ Deno.test("log-probabilities are those among the tokens that the grammar allows"
   }
 });
 
+Deno.test("an answer may spell the token that ends answers", async () => {
+  const spelled = "<|im_end|>";
+  const answers = [
+    [{ structured_outputs: { choice: [spelled] } }, spelled],
+    [{ guided_choice: [`a${spelled}b`] }, `a${spelled}b`],
+    [{ structured_outputs: { regex: "<\\|im_end\\|>" } }, spelled],
+    [{ structured_outputs: { json: { enum: [spelled] } } }, JSON.stringify(spelled)],
+  ] as const;
+  for (const [fields, wanted] of answers) {
+    const completion = await complete(app, { ...fields, max_tokens: 40 });
+    assert.equal(readText(completion), wanted, JSON.stringify(fields));
+    assert.equal(completion.choices[0]!.finish_reason, "stop");
+  }
+});
+
 Deno.test("an answer that max_tokens cuts off has finish_reason length, a complete one has stop", async () => {
   const schema = {
     type: "object",

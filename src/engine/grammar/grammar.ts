@@ -106,7 +106,7 @@ export type GrammarSpec =
    * vocabularies.
    */
   | { readonly kind: "text"; readonly text: string }
-  /** One of these texts. */
+  /** One of these texts, spelled in ordinary tokens: a special token would add nothing to the answer. */
   | { readonly kind: "choice"; readonly choices: readonly string[] }
   /** All of these in sequence. */
   | { readonly kind: "sequence"; readonly items: readonly GrammarSpec[] }

@@ -37,7 +37,7 @@ export function buildSpec(spec: GrammarSpec, rules: Rules, tokens: GrammarTokens
     case "text":
       return buildText(spec.text, rules, tokens);
     case "choice":
-      return anyOf(spec.choices.map((choice) => buildText(choice, rules, tokens)));
+      return anyOf(spec.choices.map((choice) => terminal(expressions.text(choice))));
     case "sequence":
       return sequence(...spec.items.map(read));
     case "any_of":

@@ -155,6 +155,23 @@ Deno.test("a text in a grammar matches special tokens by name, and a repetition 
   assert.ok(!matches(grammar, "<|call|>x"));
 });
 
+Deno.test("choices, listed values and patterns that spell a special token match its text, not the token", () => {
+  const texts: readonly (readonly [GrammarSpec, string])[] = [
+    [{ kind: "choice", choices: ["<|end|>", "a<|call|>b", "yes"] }, "a<|call|>b"],
+    [{ kind: "choice", choices: ["<|end|>", "yes"] }, "<|end|>"],
+    [{ kind: "regex", pattern: "<\\|end\\|>|yes", param: "regex" }, "<|end|>"],
+    [schemaSpec({ enum: ["<|end|>", "yes"] }), '"<|end|>"'],
+    [gbnf('root ::= "<|end|>" | "yes"'), "<|end|>"],
+  ];
+  for (const [spec, text] of texts) {
+    const grammar = compile(spec);
+    assert.ok(matches(grammar, text), text);
+    for (const token of [END, SPECIAL]) {
+      assert.ok(!isAllowed(grammar.createMatcher(), token), `${text}: token ${token}`);
+    }
+  }
+});
+
 Deno.test("a matcher is finished if nothing may follow, and may end earlier if more text is optional", () => {
   const matcher = compile(schemaSpec({ type: "object", additionalProperties: false }))
     .createMatcher();
