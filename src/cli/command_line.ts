@@ -136,7 +136,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "inspect",
-    summary: "Show how a model's graphs, or one .onnx file, are split for paged attention.",
+    summary: "Show how a model's graphs, or one .onnx file, are cut for paged attention.",
     operands: ["<model>"],
     flags: REPORT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {

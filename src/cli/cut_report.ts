@@ -1,5 +1,5 @@
 /**
- * Describes a split decoder: its cache, its context, and what runs each segment.
+ * Describes a cut decoder: its cache, its context, and what runs each segment.
  *
  * @module
  */
@@ -23,7 +23,7 @@ import {
   type GraphCut,
   type Segment,
 } from "../graph/graph_cut.ts";
-import type { FeatureCut } from "../graph/cut/split_features.ts";
+import type { FeatureCut } from "../graph/cut/cut_features.ts";
 
 /** Names of the cross-attention nodes, which attend to an encoder. */
 export type CrossNodes = ReadonlySet<string>;

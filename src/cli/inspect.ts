@@ -1,5 +1,5 @@
 /**
- * `inspect`: shows how a model's graphs are split at their attention nodes, or why they are not.
+ * `inspect`: shows how a model's graphs are cut at their attention nodes, or why they are not.
  *
  * @module
  */
@@ -14,8 +14,8 @@ import type { EncoderCut, GraphCut } from "../graph/graph_cut.ts";
 import { cutStep, divideMerged } from "../graph/cut/merged_decoder.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import { readModel } from "../graph/file/proto_read.ts";
-import { splitEncoder, splitGraph } from "../graph/cut/split.ts";
-import { type FeatureCut, splitFeatures } from "../graph/cut/split_features.ts";
+import { cutEncoder, cutGraph } from "../graph/cut/cut_graph.ts";
+import { cutFeatures, type FeatureCut } from "../graph/cut/cut_features.ts";
 import type { CompiledSegment } from "../program/compile_cut.ts";
 import {
   compileForGpu,
@@ -115,11 +115,11 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
   }
   const wanted = ENCODER_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
   if (wanted === undefined || inputs.some(({ name }) => name.startsWith("past"))) {
-    const result = splitGraph(model, { contextLength });
+    const result = cutGraph(model, { contextLength });
     return "cut" in result ? { kind: "decoder", ...result } : result;
   }
-  if (!inputs.some(({ name }) => name === "input_ids")) return cutFeatures(model, wanted);
-  const result = splitEncoder(model, {
+  if (!inputs.some(({ name }) => name === "input_ids")) return inspectFeatures(model, wanted);
+  const result = cutEncoder(model, {
     wanted,
     // The padding id does not affect the cut.
     padTokenId: 0,
@@ -128,9 +128,9 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
   return "cut" in result ? { kind: "encoder", ...result } : result;
 }
 
-/** Splits an encoder of audio or images. */
-function cutFeatures(model: ModelProto, wanted: string): Inspected["result"] {
-  const cut = splitFeatures(model, wanted);
+/** Cuts an encoder of audio or images, or says why it cannot be cut. */
+function inspectFeatures(model: ModelProto, wanted: string): Inspected["result"] {
+  const cut = cutFeatures(model, wanted);
   if (cut !== undefined) return { kind: "features", cut };
   return {
     refused:
@@ -150,7 +150,7 @@ function describe({ result, contextLength }: Inspected): string[] {
   return describeCut(result.cut, { crossNodes: result.crossNodes, contextLength });
 }
 
-/** The JSON of a graph: how it is split, without the segments' bytes. */
+/** The JSON of a graph: how it is cut, without the segments' bytes. */
 function toPlain({ path, result, contextLength }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
@@ -183,10 +183,10 @@ function withoutBytes(_key: string, value: unknown): unknown {
 
 /**
  * Prints one line for the graph at `path`, or for each graph in a folder, then the segments of the first one that can
- * be split. `--json` prints everything but the weights.
+ * be cut. `--json` prints everything but the weights.
  *
  * @param path a model folder or an `.onnx` file.
- * @returns 0 when a graph can be split, 1 when none can.
+ * @returns 0 when a graph can be cut, 1 when none can.
  * @throws {StartupError} when there is no graph, or it cannot be read.
  */
 export async function inspect(path: string, options: { json: boolean }): Promise<number> {

@@ -1,5 +1,5 @@
 /**
- * The decoder of an encoder-decoder model, split at its attention nodes. Sequences of any length share a step, and the
+ * The decoder of an encoder-decoder model, cut at its attention nodes. Sequences of any length share a step, and the
  * encoder input of each is encoded when it first runs.
  *
  * @module

@@ -62,7 +62,7 @@ const MAX_COMPILED_FLOAT_BYTES = 64 * 2 ** 20;
 /**
  * Opens a decoder.
  *
- * @returns the decoder, or one sentence that says why the graph cannot be split.
+ * @returns the decoder, or one sentence that says why the graph cannot be cut.
  * @throws {RangeError} when the kernels cannot run one of its attention nodes.
  */
 export async function openEncoderDecoder<Input extends object>(

@@ -1,6 +1,6 @@
 /**
  * A decoder that runs the whole graph in ONNX Runtime, one sequence at a time, with its KV cache on the device. It is
- * for graphs that cannot be split.
+ * for graphs that cannot be cut.
  *
  * @module
  */

@@ -19,7 +19,7 @@ import { poolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
 import type { Encoder } from "../../src/models/embedding/text_batcher.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { splitEncoder } from "../../src/graph/cut/split.ts";
+import { cutEncoder } from "../../src/graph/cut/cut_graph.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { median, printTable, time } from "./report.ts";
 
@@ -46,7 +46,7 @@ async function openBoth(
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-embed")}/onnx`);
   const model = await readModel(files, "model.onnx");
   const wanted = `${HIDDEN}/float32`;
-  const result = splitEncoder(keepOutput(model, HIDDEN, wanted), {
+  const result = cutEncoder(keepOutput(model, HIDDEN, wanted), {
     wanted,
     tail: poolingTail,
     padTokenId: 0,

@@ -12,7 +12,7 @@ import { toDtypeCode } from "../../src/graph/file/tensor.ts";
 import { attribute, type Node, type Tensor, withGraph } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { makeValueInfo, writeModel } from "../../src/graph/file/proto_codec.ts";
-import { splitGraph } from "../../src/graph/cut/split.ts";
+import { cutGraph } from "../../src/graph/cut/cut_graph.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { generate, type Prompt } from "../fixtures/engine/generate.ts";
@@ -410,7 +410,7 @@ async function assertGolden(spelling: Spelling, backend: Backend): Promise<void>
   const { path, model } = await makeFolder(spelling);
   const goldens = await readGoldens(model);
   const bytes = await Deno.readFile(`${path}/model.onnx`);
-  const result = splitGraph(await readModel(inMemory(bytes), "model.onnx"), {
+  const result = cutGraph(await readModel(inMemory(bytes), "model.onnx"), {
     contextLength: MAX_POSITIONS,
   });
   assert.ok("cut" in result, JSON.stringify(result));

@@ -8,7 +8,7 @@ import { openFeatureEncoder } from "../../src/models/asr/whisper_load.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { splitFeatures } from "../../src/graph/cut/split_features.ts";
+import { cutFeatures } from "../../src/graph/cut/cut_features.ts";
 import { disguiseSoftmax } from "../fixtures/graphs/disguised_softmax.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
@@ -29,7 +29,7 @@ async function assertSameAsWhole(backend: Backend, file: string): Promise<void> 
   const whole = await openSession(await Deno.readFile(`${EXPORTS}/${file}`));
   await using files = new FolderFiles(EXPORTS);
   const model = await readModel(files, file);
-  assert.equal(splitFeatures(model, OUTPUT)?.attentions.length, 2);
+  assert.equal(cutFeatures(model, OUTPUT)?.attentions.length, 2);
   const encoder = await openFeatureEncoder(model, { backend, files, ...OPTIONS });
   // The native runtime runs it whole.
   const { maxInputs } = encoder;
@@ -67,7 +67,7 @@ Deno.test("openFeatureEncoder() runs graphs whole that it cannot cut, with fewer
   await Deno.writeFile(`${folder}/${file}`, disguiseSoftmax(bytes));
   await using files = new FolderFiles(folder);
   const model = await readModel(files, file);
-  assert.equal(splitFeatures(model, OUTPUT), undefined);
+  assert.equal(cutFeatures(model, OUTPUT), undefined);
   const backend = new CpuBackend({ choice: "web" });
   const encoder = await openFeatureEncoder(model, { backend, files, ...OPTIONS });
   assert.equal(encoder.maxInputs, 2);

@@ -9,7 +9,7 @@ import type { GraphSession } from "../../src/device/ort/ort.ts";
 import { storedBytes } from "../../src/graph/file/tensor.ts";
 import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../src/graph/cut/split.ts";
+import { cutGraph } from "../../src/graph/cut/cut_graph.ts";
 import { countCalls } from "../fixtures/engine/count_calls.ts";
 
 const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
@@ -40,7 +40,7 @@ const CONTEXT_LENGTH = 32;
 /** A cut of a small export in f32, and the options to open it. */
 async function readExport(files: FolderFiles) {
   const model = await readModel(files, "llama_script_17.onnx");
-  const result = splitGraph(model, { contextLength: CONTEXT_LENGTH });
+  const result = cutGraph(model, { contextLength: CONTEXT_LENGTH });
   assert.ok("cut" in result, JSON.stringify(result));
   const { cut } = result;
   const limits = {

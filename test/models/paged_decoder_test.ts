@@ -8,7 +8,7 @@ import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../src/graph/cut/split.ts";
+import { cutGraph } from "../../src/graph/cut/cut_graph.ts";
 import { countCalls } from "../fixtures/engine/count_calls.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 
@@ -23,7 +23,7 @@ async function openDecoder(
 ): Promise<PagedDecoder> {
   await using files = new FolderFiles(EXPORTS);
   const model = await readModel(files, `${name}.onnx`);
-  const result = splitGraph(model, { contextLength: CONTEXT_LENGTH });
+  const result = cutGraph(model, { contextLength: CONTEXT_LENGTH });
   assert.ok("cut" in result, JSON.stringify(result));
   const { cut } = result;
   return await openPagedDecoder({

@@ -10,7 +10,7 @@ import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 import { GraphIndex, listReads, liveNodes, readNested, sortNodes } from "../graph_index.ts";
-import { splitGraph, type SplitOptions } from "./split.ts";
+import { cutGraph, type CutOptions } from "./cut_graph.ts";
 import { liftConstants } from "../file/lift_constants.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
@@ -73,14 +73,14 @@ interface StepCut {
 /** Cuts the graph that runs the tokens at its attentions, or says why it cannot be cut. */
 export function cutStep(
   step: ModelProto,
-  options: SplitOptions,
+  options: CutOptions,
 ): StepCut | { readonly refused: string } {
   const toLogits = keepOutputs(step, ["logits"]);
   const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(toLogits), isCrossCache);
   if (crossInputs.size === 0) {
     return { refused: "It has no attention to an encoder that Hearth knows." };
   }
-  const result = splitGraph(fuseSkipNorms(model), options);
+  const result = cutGraph(fuseSkipNorms(model), options);
   return "refused" in result ? result : { ...result, crossInputs };
 }
 

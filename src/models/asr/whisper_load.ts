@@ -37,7 +37,7 @@ import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { Tensor, ValueInfo } from "../../device/ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { fuseAttention } from "../../graph/rewrite/fused_operators.ts";
-import { type FeatureCut, splitFeatures } from "../../graph/cut/split_features.ts";
+import { cutFeatures, type FeatureCut } from "../../graph/cut/cut_features.ts";
 
 const ENCODER = "encoder_model";
 /** Maximum memory for the encoder's attention weights: one layer, all heads, all windows of a batch. */
@@ -216,7 +216,7 @@ export async function openFeatureEncoder(
 ): Promise<FeatureEncoder> {
   // Native ONNX Runtime has wider vectors than our kernel: the uncut graph took 0.9 CPU seconds, the cut one 2.5.
   const isCut = options.backend.runtime !== "native";
-  const cut = isCut ? splitFeatures(model, HIDDEN) : undefined;
+  const cut = isCut ? cutFeatures(model, HIDDEN) : undefined;
   if (cut !== undefined) {
     try {
       return await openCutEncoder(cut, options);

@@ -8,7 +8,7 @@ import type { Backend } from "../../device/backend.ts";
 import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
 import { computeFirstRows } from "../../graph/cut/picked_token.ts";
-import { countPositions, splitEncoder } from "../../graph/cut/split.ts";
+import { countPositions, cutEncoder } from "../../graph/cut/cut_graph.ts";
 import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { DecoderLoadOptions } from "../folder/decoder_load.ts";
 import { type GraphFile, keepOutput, readGraph } from "../folder/graph_file.ts";
@@ -132,7 +132,7 @@ async function openPacked(
   }
   const wanted = `${name}/float32`;
   const contextLength = maxTokens ?? DEFAULT_LONGEST_TEXT;
-  const result = splitEncoder(keepOutput(model, name, wanted), {
+  const result = cutEncoder(keepOutput(model, name, wanted), {
     ...{ wanted, padTokenId, contextLength },
     tail: summary.kind === "sums" ? poolingTail : undefined,
   });

@@ -32,7 +32,7 @@ import type { GraphSession, ValueInfo } from "../../device/ort/ort.ts";
 import type { TensorType } from "../../graph/file/tensor.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { divideMerged } from "../../graph/cut/merged_decoder.ts";
-import { splitGraph } from "../../graph/cut/split.ts";
+import { cutGraph } from "../../graph/cut/cut_graph.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "../model.ts";
@@ -100,7 +100,7 @@ interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
 /** Opens the graph cut at its attention nodes, or returns the reason why that is not possible. */
 async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const { backend, contextLength, engine, folder, graph: { name, dtype, model, files } } = options;
-  const result = splitGraph(model, { contextLength });
+  const result = cutGraph(model, { contextLength });
   if ("refused" in result) return result;
   const { maxBufferBytes } = backend;
   const isQuantized = engine.kvCacheDtype === "q8";

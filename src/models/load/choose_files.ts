@@ -141,9 +141,9 @@ async function whyNotCut(
 async function cutAny(model: ModelProto, contextLength: number) {
   // Imported on demand, as most models are not decoders.
   const { cutStep, divideMerged } = await import("../../graph/cut/merged_decoder.ts");
-  const { splitGraph } = await import("../../graph/cut/split.ts");
+  const { cutGraph } = await import("../../graph/cut/cut_graph.ts");
   const merged = divideMerged(model);
   return merged !== undefined && merged.project.graph.outputs.length > 0
     ? cutStep(merged.step, { contextLength })
-    : splitGraph(model, { contextLength });
+    : cutGraph(model, { contextLength });
 }

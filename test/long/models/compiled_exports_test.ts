@@ -14,7 +14,7 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { cutForGpu } from "../../../src/program/adapt_cut.ts";
 import type { GraphCut } from "../../../src/graph/graph_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { countCalls } from "../../fixtures/engine/count_calls.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { forward } from "../../fixtures/engine/steps.ts";
@@ -57,7 +57,7 @@ const NOT_ON_CPU = ["gptj_script_17", "opt_script_17"];
 
 async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const model = await readModel(files, `${name}.onnx`);
-  const result = splitGraph(model, { contextLength: CONTEXT });
+  const result = cutGraph(model, { contextLength: CONTEXT });
   assert.ok("cut" in result, JSON.stringify(result));
   // The attention requires heads of at least 8 elements: two identical ones of 4 are joined.
   const attentions = result.cut.attentions.map((node) =>

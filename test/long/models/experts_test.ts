@@ -9,7 +9,7 @@ import type { Backend } from "../../../src/device/backend.ts";
 import { CpuBackend } from "../../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
 import {
   EXPERT_LAYERS,
@@ -123,9 +123,9 @@ async function assertAnswers(
 const TAKEN = ["MoE", "QMoE", "TopK", "Sigmoid", "GatherND", "NonZero", "ScatterElements"];
 
 function testAnswers(name: string, read: () => Promise<Answered> | Answered): void {
-  Deno.test(`splitGraph() takes experts out of the segments: ${name}`, async () => {
+  Deno.test(`cutGraph() takes experts out of the segments: ${name}`, async () => {
     const { graph } = await read();
-    const result = splitGraph(await decodeModel(graph));
+    const result = cutGraph(await decodeModel(graph));
     assert.ok("cut" in result, JSON.stringify(result));
     const { experts, segments, notes } = result.cut;
     assert.deepEqual(notes, []);
@@ -160,7 +160,7 @@ for (const form of ["GatedAdd", "spelled out"] as const) {
   testDevices(name, read);
 
   Deno.test(`kernels run all segments around experts: ${name}`, async () => {
-    const result = splitGraph(await decodeModel(read().graph));
+    const result = cutGraph(await decodeModel(read().graph));
     assert.ok("cut" in result, JSON.stringify(result));
     for (const compiled of [compileForGpu(result.cut), compileForCpu(result.cut)]) {
       const refusals = compiled.map((segment) => "refused" in segment ? segment.refused : "");

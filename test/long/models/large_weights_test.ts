@@ -7,7 +7,7 @@ import { readAvailableBytes } from "../../../src/models/folder/memory.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { firstTokens } from "../../fixtures/engine/steps.ts";
 import { decoder, lengths, projections } from "../../unit/graph/test_decoder.ts";
@@ -49,7 +49,7 @@ gpuTest(
       await Deno.truncate(`${folder}/weights.data`, 4 * 2 ** 30);
 
       await using files = new WatchedFiles(folder);
-      const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 64 });
+      const result = cutGraph(await readModel(files, "model.onnx"), { contextLength: 64 });
       assert.ok("cut" in result, JSON.stringify(result));
       const backend = await WebGpuBackend.create(gpu);
       const { maxBufferBytes } = backend;

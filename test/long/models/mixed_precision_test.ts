@@ -8,7 +8,7 @@ import type { Backend } from "../../../src/device/backend.ts";
 import { CpuBackend } from "../../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
 import { generate, withEngine, withWholeEngine } from "../../fixtures/engine/generate.ts";
 import { gpuTest, HAS_F16 } from "../../fixtures/engine/gpu.ts";
@@ -220,7 +220,7 @@ for (const form of FORMS) {
   const graph = buildGraph(form);
 
   Deno.test(`${name}, norms in f32: kernels run all segments`, async () => {
-    const result = splitGraph(await decodeModel(graph), { contextLength: POSITIONS });
+    const result = cutGraph(await decodeModel(graph), { contextLength: POSITIONS });
     assert.ok("cut" in result, JSON.stringify(result));
     for (const compiled of [compileForGpu(result.cut), compileForCpu(result.cut)]) {
       const refusals = compiled.map((segment) => "refused" in segment ? segment.refused : "");

@@ -15,7 +15,7 @@ import type { EncoderCut } from "../../../src/graph/graph_cut.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitEncoder } from "../../../src/graph/cut/split.ts";
+import { cutEncoder } from "../../../src/graph/cut/cut_graph.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 
@@ -114,7 +114,7 @@ function summarise(rows: Float32Array, summary: TextSummary, numTokens: number):
 async function makeCut(given: Case, summary: TextSummary, files: FolderFiles) {
   const { file, output, padTokenId, contextLength } = given;
   const wanted = `${output}/float32`;
-  return splitEncoder(keepOutput(await readModel(files, file), output, wanted), {
+  return cutEncoder(keepOutput(await readModel(files, file), output, wanted), {
     wanted,
     tail: summary.kind === "sums" ? poolingTail : undefined,
     padTokenId,
@@ -181,7 +181,7 @@ for (const [given, { reaches }] of GRAPHS) {
   });
 }
 
-Deno.test("splitEncoder() refuses graphs with another attention, and gives a reason", async () => {
+Deno.test("cutEncoder() refuses graphs with another attention, and gives a reason", async () => {
   const refusals = {
     mpnet_script_17:
       /layer\.0\/attention\/attn\/Softmax" adds -0\.\d+ to a score, like a relative position bias/,
@@ -192,7 +192,7 @@ Deno.test("splitEncoder() refuses graphs with another attention, and gives a rea
     const given = exported(name);
     await using files = new FolderFiles(given.folder);
     const model = await readModel(files, given.file);
-    const result = splitEncoder(model, {
+    const result = cutEncoder(model, {
       wanted: model.graph.outputs[0]!.name,
       padTokenId: 0,
       contextLength: 38,
@@ -202,7 +202,7 @@ Deno.test("splitEncoder() refuses graphs with another attention, and gives a rea
   }
 });
 
-Deno.test("splitEncoder() returns the length of the tables of positions", async () => {
+Deno.test("cutEncoder() returns the length of the tables of positions", async () => {
   // RoBERTa's positions start after its padding token's id.
   const limits = { bert_script_17: 40, roberta_script_17: 38, modernbert_script_17: undefined };
   for (const [name, limit] of Object.entries(limits)) {

@@ -3,12 +3,12 @@ import { planStorage } from "../../../src/decoder/activations.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import type { GraphCut, TensorPort } from "../../../src/graph/graph_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 async function cutDemo(): Promise<GraphCut> {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-chat")!}/onnx`);
-  const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 2048 });
+  const result = cutGraph(await readModel(files, "model.onnx"), { contextLength: 2048 });
   assert.ok("cut" in result);
   return result.cut;
 }

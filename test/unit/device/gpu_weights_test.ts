@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { compileForGpu } from "../../../src/cli/cut_report.ts";
 import { cutForGpu } from "../../../src/program/adapt_cut.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { liftWeights } from "../../../src/graph/rewrite/webgpu_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -23,7 +23,7 @@ for (const [folder, file, numOfOrt] of CASES) {
     `${file}: weights are in buffers once, and sessions keep only small constants`,
     async (gpu) => {
       await using files = new FolderFiles(fileURLToPath(new URL(folder, import.meta.url)));
-      const result = splitGraph(await readModel(files, file), { contextLength: 64 });
+      const result = cutGraph(await readModel(files, file), { contextLength: 64 });
       assert.ok("cut" in result);
       const compiled = compileForGpu(result.cut);
       assert.equal(compiled.filter((each) => "refused" in each).length, numOfOrt);

@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import type { GraphCut } from "../../../src/graph/graph_cut.ts";
-import type { SplitOptions } from "../../../src/graph/cut/split.ts";
+import type { CutOptions } from "../../../src/graph/cut/cut_graph.ts";
 import { CutRunner, TestSequence, type TestStep } from "./cut_runner.ts";
 import { inMemory } from "./test_decoder.ts";
 import { WholeGraph } from "./whole_graph.ts";
@@ -33,7 +33,7 @@ function take(sequence: number, from: number, count: number, width: number | und
  */
 export async function assertSameAsWhole(
   model: Uint8Array,
-  options: SplitOptions & {
+  options: CutOptions & {
     readonly tolerance?: number;
     /** Width of the embeddings, for a model with such inputs. */
     readonly width?: number;

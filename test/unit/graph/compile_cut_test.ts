@@ -6,7 +6,7 @@ import { compileCut } from "../../../src/program/compile_cut.ts";
 import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
 import { cutForCpu, cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { cutStep, divideMerged } from "../../../src/graph/cut/merged_decoder.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import type { AttentionNode, GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
@@ -16,7 +16,7 @@ import { decoder, inMemory, SIZES } from "./test_decoder.ts";
 
 async function makeCut(folder: string, graph: string): Promise<GraphCut> {
   await using files = new FolderFiles(`${folder}/onnx`);
-  const result = splitGraph(await readModel(files, graph), { contextLength: 512 });
+  const result = cutGraph(await readModel(files, graph), { contextLength: 512 });
   assert.ok("cut" in result, JSON.stringify(result));
   return cutForGpu(result.cut, Infinity);
 }
@@ -40,7 +40,7 @@ Deno.test("compileCut() names a transposition of queries that it cannot leave ou
   const model = decoder((graph, layer) => bloomAttention(graph, layer, true), {
     sizes: { kvHeads: SIZES.heads },
   });
-  const result = splitGraph(await readModel(inMemory(model), "model.onnx"), { contextLength: 64 });
+  const result = cutGraph(await readModel(inMemory(model), "model.onnx"), { contextLength: 64 });
   assert.ok("cut" in result, JSON.stringify(result));
   for (const compiled of [compileForCpu(result.cut), compileForGpu(result.cut)]) {
     const refusals = compiled.flatMap((each) => "refused" in each ? each.refused : []);
@@ -128,7 +128,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
 Deno.test("on the CPU a layer has four products if its parts are whole groups of outputs", async () => {
   const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
   await using files = new FolderFiles(`${folder}/onnx`);
-  const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 512 });
+  const result = cutGraph(await readModel(files, "model.onnx"), { contextLength: 512 });
   assert.ok("cut" in result, JSON.stringify(result));
   const cut = cutForCpu(result.cut);
   const limits = { takesLayout: () => false, contextLength: 512, writesSums: false };

@@ -25,7 +25,7 @@ import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { copyWeights } from "../../../src/device/ort/pack_model.ts";
-import { splitGraph, type SplitOptions } from "../../../src/graph/cut/split.ts";
+import { cutGraph, type CutOptions } from "../../../src/graph/cut/cut_graph.ts";
 import { openCpuSession } from "./cpu_session.ts";
 
 type Numbers = Float32Array | Float16Array;
@@ -233,8 +233,8 @@ export class CutRunner implements AsyncDisposable {
   }
 
   /** Cuts and loads a graph. @throws {Error} with the reason if it is not cut. */
-  static async open(files: ModelFiles, file: string, options?: SplitOptions): Promise<CutRunner> {
-    const result = splitGraph(await readModel(files, file), options);
+  static async open(files: ModelFiles, file: string, options?: CutOptions): Promise<CutRunner> {
+    const result = cutGraph(await readModel(files, file), options);
     if ("refused" in result) throw new Error(result.refused);
     const { cut } = result;
     const sessions: GraphSession[] = [];
@@ -258,7 +258,7 @@ export class CutRunner implements AsyncDisposable {
   }
 
   /** Cuts and loads a graph file of a folder. */
-  static async openFile(path: string, options?: SplitOptions): Promise<CutRunner> {
+  static async openFile(path: string, options?: CutOptions): Promise<CutRunner> {
     const slash = path.lastIndexOf("/");
     await using files = new FolderFiles(path.slice(0, slash));
     return await CutRunner.open(files, path.slice(slash + 1), options);

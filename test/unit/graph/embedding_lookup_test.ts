@@ -10,7 +10,7 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { countWeightBytes, type GraphCut, type Segment } from "../../../src/graph/graph_cut.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 
@@ -19,7 +19,7 @@ const DEMO = fileURLToPath(new URL("../../../models/hearth-demo-chat/onnx", impo
 
 async function makeCut(folder: string, file: string): Promise<GraphCut> {
   await using files = new FolderFiles(folder);
-  const result = splitGraph(await readModel(files, file), { contextLength: 32 });
+  const result = cutGraph(await readModel(files, file), { contextLength: 32 });
   assert.ok("cut" in result, JSON.stringify(result));
   return result.cut;
 }

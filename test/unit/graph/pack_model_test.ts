@@ -9,7 +9,7 @@ import type { ModelProto, Tensor } from "../../../src/graph/file/proto.ts";
 import { TENSOR, writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { copyWeights, mapWeights } from "../../../src/device/ort/pack_model.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { MessageWriter, readFields, WireType } from "../../../src/graph/file/wire.ts";
 import { CutRunner, TestSequence } from "./cut_runner.ts";
 import { type AddAttention, decoder, inMemory, lengths, projections } from "./test_decoder.ts";
@@ -95,7 +95,7 @@ Deno.test("copyWeights() of external data around 4 GiB reads each byte once and 
     await using folderFiles = new FolderFiles(folder);
     const files = new CountedFiles(folderFiles);
     const model = await readModel(files, "model.onnx");
-    const result = splitGraph(model);
+    const result = cutGraph(model);
     assert.ok("cut" in result);
     const { segments } = result.cut;
     assert.equal(segments.length, 15);

@@ -7,7 +7,7 @@ import {
 } from "../../../src/graph/cut/merged_decoder.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { swapHeadsAndTokens } from "../../../src/graph/rewrite/token_rows.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { makeTinyOcr } from "../../fixtures/models/tiny_ocr.ts";
@@ -20,7 +20,7 @@ async function readBranch(file: string, branch: "then_branch" | "else_branch") {
 }
 
 for (const file of ["decoder_model_merged.onnx", "decoder_model_merged_fp16.onnx"]) {
-  Deno.test(`nameStepAttentions() and splitGraph() cut hearth-demo-asr's ${file} at both kinds of attention`, async () => {
+  Deno.test(`nameStepAttentions() and cutGraph() cut hearth-demo-asr's ${file} at both kinds of attention`, async () => {
     const whole = keepOutputs(await readBranch(file, "then_branch"), ["logits"]);
     const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(whole), isEncoded);
     assert.deepEqual(
@@ -30,7 +30,7 @@ for (const file of ["decoder_model_merged.onnx", "decoder_model_merged_fp16.onnx
         values: `past_key_values.${layer}.encoder.value`,
       })),
     );
-    const result = splitGraph(model, { contextLength: 448 });
+    const result = cutGraph(model, { contextLength: 448 });
     assert.ok("cut" in result, JSON.stringify(result));
     const { attentions, segments, positions } = result.cut;
     assert.deepEqual(
@@ -67,7 +67,7 @@ Deno.test("nameStepAttentions() accepts a mask of the encoder's positions, which
   const step = keepOutputs(takeBranch(merged, "then_branch")!, ["logits"]);
   const { model, crossInputs } = nameStepAttentions(step, isEncoded);
   assert.equal(crossInputs.size, 2);
-  const result = splitGraph(model, { contextLength: 64 });
+  const result = cutGraph(model, { contextLength: 64 });
   assert.ok("cut" in result, JSON.stringify(result));
   assert.equal(result.cut.tokens.kind, "embeddings");
 

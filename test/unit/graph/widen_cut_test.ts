@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { compileCut } from "../../../src/program/compile_cut.ts";
 import { cutForCpu } from "../../../src/program/adapt_cut.ts";
 import { findRefusal } from "../../../src/device/cpu/kernels.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { readRange, readStoredBytes } from "../../../src/graph/file/stored_range.ts";
@@ -14,7 +14,7 @@ import { QWEN3, writeQwen3 } from "../../bench/real/qwen3.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 async function makeCut(files: FolderFiles, graph: string): Promise<GraphCut> {
-  const result = splitGraph(await readModel(files, graph), { contextLength: 64 });
+  const result = cutGraph(await readModel(files, graph), { contextLength: 64 });
   assert.ok("cut" in result, JSON.stringify(result));
   return result.cut;
 }

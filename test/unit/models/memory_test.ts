@@ -3,7 +3,7 @@ import { StartupError } from "../../../src/base/errors.ts";
 import { countMost, decodingLimits } from "../../../src/decoder/paged_decoder.ts";
 import { StepExecutor } from "../../../src/decoder/step_executor.ts";
 import type { Backend } from "../../../src/device/backend.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { openFolder } from "../../../src/hub/model_folder.ts";
@@ -102,7 +102,7 @@ Deno.test("weighOtherDtypes() adds up a graph's files in the other dtypes of its
 Deno.test("estimateCutNeeds() counts the activations of prompt steps and of concurrent ones", async () => {
   const graph = "onnx/model_q4.onnx";
   const model = await readModel(new FolderFiles(findModelFolder("hearth-demo-chat")!), graph);
-  const result = splitGraph(model, { contextLength: 2048 });
+  const result = cutGraph(model, { contextLength: 2048 });
   assert.ok("cut" in result);
   const { cut } = result;
   const limits = { maxBatchTokens: 500, maxSequences: 60 };

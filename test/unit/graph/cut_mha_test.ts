@@ -39,12 +39,12 @@ function causalBias(graph: DecoderBuilder): string {
   return graph.add("Unsqueeze", [bias, graph.ints([0, 1])], { outputs: [name] });
 }
 
-Deno.test("splitGraph() cuts MultiHeadAttention that is causal by attribute", async () => {
+Deno.test("cutGraph() cuts MultiHeadAttention that is causal by attribute", async () => {
   const cut = await assertSameAsWhole(decoder(mha({ unidirectional: 1 }), { sizes: SIZES }));
   assert.deepEqual([cut.attentions[0]!.heads, cut.attentions[0]!.kvHeads], [4, 4]);
 });
 
-Deno.test("splitGraph() cuts MultiHeadAttention that is causal by its attention_bias", async () => {
+Deno.test("cutGraph() cuts MultiHeadAttention that is causal by its attention_bias", async () => {
   const model = decoder(mha({}, (graph) => ["", "", causalBias(graph)]), { sizes: SIZES });
   const { segments } = await assertSameAsWhole(model);
   // Embedding, norm and three products: nothing of the mask is left.
@@ -95,20 +95,20 @@ function packed(parts: 2 | 3): AddAttention {
 
 for (const parts of [2, 3] as const) {
   const what = parts === 3 ? "q, k and v" : "k and v";
-  Deno.test(`splitGraph() unpacks ${what} of MultiHeadAttention`, async () => {
+  Deno.test(`cutGraph() unpacks ${what} of MultiHeadAttention`, async () => {
     // ONNX Runtime's CPU provider has no packed variant: the separate one with equal weights is the reference.
     const truth = decoder(mha({ unidirectional: 1 }), { sizes: SIZES });
     await assertSameAsWhole(decoder(packed(parts), { sizes: SIZES }), { truth });
   });
 }
 
-Deno.test("splitGraph() accepts a mask that is valid for prompts and single tokens, and still runs chunks", async () => {
+Deno.test("cutGraph() accepts a mask that is valid for prompts and single tokens, and still runs chunks", async () => {
   const truth = decoder(mha({ unidirectional: 1 }), { sizes: SIZES });
   const model = decoder(mha({}, (graph) => ["", "", stretchedBias(graph)]), { sizes: SIZES });
   await assertSameAsWhole(model, { truth });
 });
 
-Deno.test("splitGraph() adds the bias of MultiHeadAttention's projections before it", async () => {
+Deno.test("cutGraph() adds the bias of MultiHeadAttention's projections before it", async () => {
   const { heads, headDim } = { heads: 4, headDim: 16 };
   const bias = (graph: DecoderBuilder) => [graph.weights([3 * heads * headDim], 1), "", ""];
   await assertSameAsWhole(decoder(mha({ unidirectional: 1 }, bias), { sizes: SIZES }));

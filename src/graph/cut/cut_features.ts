@@ -37,7 +37,7 @@ interface FeatureAttention {
  * @param wanted the output that is kept.
  * @returns `undefined` if no attention is recognized, or if attentions have different numbers of tokens.
  */
-export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
+export function cutFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
   const index = new GraphIndex(liftConstants(model.graph));
   const { found, run } = findUnmaskedAttentions(index);
   const attentions = found.filter((each) => isSelfAttention(each, run)).map(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { type AttributeValue, makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
@@ -92,14 +92,14 @@ function gqa(
   };
 }
 
-Deno.test("splitGraph() uses floats if a GroupQueryAttention quantises its cache", async () => {
+Deno.test("cutGraph() uses floats if a GroupQueryAttention quantises its cache", async () => {
   const attributes = { k_quant_type: "PER_TENSOR", v_quant_type: "PER_TENSOR" };
   const model = decoder(gqa(attributes, { isQuantized: true }), { cacheDtype: "int8" });
   const { attentions } = await assertSameAsWhole(model, { truth: decoder(gqa({})) });
   assert.equal(attentions[0]!.dtype, "float32");
 });
 
-Deno.test("splitGraph() cuts GroupQueryAttention without rotary and reads an absent scale or 0 as 1/sqrt", async () => {
+Deno.test("cutGraph() cuts GroupQueryAttention without rotary and reads an absent scale or 0 as 1/sqrt", async () => {
   for (const attributes of [{}, { scale: { float: 0 } }]) {
     const { attentions, segments } = await assertSameAsWhole(decoder(gqa(attributes)));
     assert.equal(segments.length, 3);
@@ -113,7 +113,7 @@ Deno.test("splitGraph() cuts GroupQueryAttention without rotary and reads an abs
   }
 });
 
-Deno.test("splitGraph() keeps a scale and reports no window, cap or sinks if there are none", async () => {
+Deno.test("cutGraph() keeps a scale and reports no window, cap or sinks if there are none", async () => {
   const { attentions } = await assertSameAsWhole(decoder(gqa({ scale: { float: 0.5 } })));
   assert.equal(attentions[1]!.scale, 0.5);
   assert.deepEqual(
@@ -122,7 +122,7 @@ Deno.test("splitGraph() keeps a scale and reports no window, cap or sinks if the
   );
 });
 
-Deno.test("splitGraph() names one tensor for packed q, k and v", async () => {
+Deno.test("cutGraph() names one tensor for packed q, k and v", async () => {
   const { attentions: [node] } = await assertSameAsWhole(
     decoder(gqa({ do_rotary: 1 }, { packed: true, rotaryDim: 16 })),
   );
@@ -134,7 +134,7 @@ Deno.test("splitGraph() names one tensor for packed q, k and v", async () => {
 for (const interleaved of [0, 1]) {
   for (const rotaryDim of [16, 32]) {
     const partial = rotaryDim === 16 ? "half of each head" : "whole heads";
-    Deno.test(`splitGraph() keeps rotary over ${partial}, interleaved=${interleaved}`, async () => {
+    Deno.test(`cutGraph() keeps rotary over ${partial}, interleaved=${interleaved}`, async () => {
       const attention = gqa({ do_rotary: 1, rotary_interleaved: interleaved }, { rotaryDim });
       const cut = await assertSameAsWhole(decoder(attention, { sizes: { headDim: 32 } }));
       const { rotary } = cut.attentions[0]!;
@@ -145,7 +145,7 @@ for (const interleaved of [0, 1]) {
   }
 }
 
-Deno.test("splitGraph() limits positions to the rows of the rotary table", async () => {
+Deno.test("cutGraph() limits positions to the rows of the rotary table", async () => {
   const model = decoder(gqa({ do_rotary: 1 }, { rotaryDim: 16 }));
   assert.equal((await assertSameAsWhole(model, { contextLength: 1000 })).maxPositions, CONTEXT);
   assert.equal(
@@ -155,23 +155,23 @@ Deno.test("splitGraph() limits positions to the rows of the rotary table", async
 });
 
 for (const window of [1, 3]) {
-  Deno.test(`splitGraph() keeps local_window_size=${window} as the visible keys, including the query's own`, async () => {
+  Deno.test(`cutGraph() keeps local_window_size=${window} as the visible keys, including the query's own`, async () => {
     const cut = await assertSameAsWhole(decoder(gqa({ local_window_size: window })));
     assert.equal(cut.attentions[0]!.localWindow, window);
   });
 }
 
-Deno.test("splitGraph() keeps softcap", async () => {
+Deno.test("cutGraph() keeps softcap", async () => {
   const cut = await assertSameAsWhole(decoder(gqa({ softcap: { float: 0.75 } })));
   assert.equal(cut.attentions[0]!.softcap, 0.75);
 });
 
-Deno.test("splitGraph() keeps head_sink", async () => {
+Deno.test("cutGraph() keeps head_sink", async () => {
   const cut = await assertSameAsWhole(decoder(gqa({}, { sinks: true })));
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
 });
 
-Deno.test("splitGraph() reads smooth_softmax as sinks of zero", async () => {
+Deno.test("cutGraph() reads smooth_softmax as sinks of zero", async () => {
   const cut = await assertSameAsWhole(decoder(gqa({ smooth_softmax: 1 })));
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
 });
@@ -198,7 +198,7 @@ function chosenTables(graph: DecoderBuilder, limit: number): [string, string] {
   return ["chosen_cos", "chosen_sin"];
 }
 
-Deno.test("splitGraph() joins rotary tables that are selected by the sequence's length (LongRoPE)", async () => {
+Deno.test("cutGraph() joins rotary tables that are selected by the sequence's length (LongRoPE)", async () => {
   const attention: AddAttention = (graph, layer) => {
     const { heads, kvHeads } = graph.sizes;
     const rotary = graph.nodes.some(({ opType }) => opType === "If")
@@ -216,7 +216,7 @@ Deno.test("splitGraph() joins rotary tables that are selected by the sequence's 
   const bytes = decoder(attention);
   const files = inMemory(bytes);
   const model = await readModel(files, "model.onnx");
-  const result = splitGraph(model, { contextLength: CONTEXT });
+  const result = cutGraph(model, { contextLength: CONTEXT });
   assert.ok("cut" in result, JSON.stringify(result));
   const { longFrom, maxPositions, attentions: [node] } = result.cut;
   assert.deepEqual([longFrom, maxPositions], [20, undefined]);
@@ -229,7 +229,7 @@ Deno.test("splitGraph() joins rotary tables that are selected by the sequence's 
     rows.slice(3 * 8, 4 * 8).map((x) => 2 * x),
   );
   // If no sequence is that long, only the short table remains.
-  const short = splitGraph(model, { contextLength: 20 });
+  const short = cutGraph(model, { contextLength: 20 });
   assert.ok("cut" in short);
   assert.deepEqual([short.cut.longFrom, short.cut.attentions[0]!.rotary!.cos.shape[0]], [
     undefined,
@@ -237,7 +237,7 @@ Deno.test("splitGraph() joins rotary tables that are selected by the sequence's 
   ]);
 });
 
-Deno.test("splitGraph() removes the offset of positions to the rows of long sequences (LongRoPE without If)", async () => {
+Deno.test("cutGraph() removes the offset of positions to the rows of long sequences (LongRoPE without If)", async () => {
   const attention: AddAttention = (graph, layer) => {
     const [q, k, v] = projections(graph, layer);
     if (!graph.nodes.some(({ outputs }) => outputs.includes("shifted"))) {
@@ -262,7 +262,7 @@ Deno.test("splitGraph() removes the offset of positions to the rows of long sequ
   const bytes = decoder(attention, { inputs: [MASK, POSITIONS], opset: 18 });
   const model = await readModel(inMemory(bytes), "model.onnx");
   const read = (contextLength: number) => {
-    const result = splitGraph(model, { contextLength });
+    const result = cutGraph(model, { contextLength });
     assert.ok("cut" in result, JSON.stringify(result));
     return result.cut;
   };
@@ -271,7 +271,7 @@ Deno.test("splitGraph() removes the offset of positions to the rows of long sequ
   assert.equal(read(20).longFrom, undefined);
 });
 
-Deno.test("splitGraph() cuts GroupQueryAttention with built-in norms, which ONNX Runtime lacks on the CPU", async () => {
+Deno.test("cutGraph() cuts GroupQueryAttention with built-in norms, which ONNX Runtime lacks on the CPU", async () => {
   for (const packed of [false, true]) {
     const options = { packed, rotaryDim: 16 };
     const attributes = { do_rotary: 1, qk_norm_epsilon: EPSILON };

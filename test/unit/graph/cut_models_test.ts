@@ -68,7 +68,7 @@ for (const { folder, file, tolerance } of CASES) {
   const note = unlessThere(!ignore, `models/${model}`, "another architecture's weights");
 
   Deno.test({
-    name: `splitGraph() of ${name}: two sequences packed give the whole graph's logits${note}`,
+    name: `cutGraph() of ${name}: two sequences packed give the whole graph's logits${note}`,
     ignore,
     fn: async () => {
       await using whole = await WholeGraph.open(await Deno.readFile(path));
@@ -105,7 +105,7 @@ for (const { folder, file, tolerance } of CASES) {
   });
 
   Deno.test({
-    name: `splitGraph() of ${name}: greedy tokens are the golden ones${note}`,
+    name: `cutGraph() of ${name}: greedy tokens are the golden ones${note}`,
     ignore,
     fn: async () => {
       await using cut = await CutRunner.openFile(path);
@@ -121,7 +121,7 @@ for (const { folder, file, tolerance } of CASES) {
   });
 }
 
-Deno.test("splitGraph() of hearth-demo-chat: the last segment computes only the requested rows", async () => {
+Deno.test("cutGraph() of hearth-demo-chat: the last segment computes only the requested rows", async () => {
   const path = `${BUILT_IN}hearth-demo-chat/onnx/model.onnx`;
   await using cut = await CutRunner.openFile(path);
   const sequence = new TestSequence();

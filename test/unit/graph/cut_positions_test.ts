@@ -74,7 +74,7 @@ function fromCache(graph: DecoderBuilder): string {
   return graph.add("Unsqueeze", [range, graph.ints([0])], { outputs: [name] });
 }
 
-Deno.test("splitGraph() keeps position_ids as an input if segments use them", async () => {
+Deno.test("cutGraph() keeps position_ids as an input if segments use them", async () => {
   const attention = rotatedBefore(() => "position_ids");
   const cut = await assertSameAsWhole(decoder(attention, { inputs: [MASK, POSITIONS] }));
   assert.deepEqual(cut.positions, {
@@ -89,7 +89,7 @@ Deno.test("splitGraph() keeps position_ids as an input if segments use them", as
 for (
   const [from, positions] of [["the mask", fromMask], ["the cache's length", fromCache]] as const
 ) {
-  Deno.test(`splitGraph() replaces positions computed from ${from} by an input`, async () => {
+  Deno.test(`cutGraph() replaces positions computed from ${from} by an input`, async () => {
     const cut = await assertSameAsWhole(decoder(rotatedBefore(positions)));
     assert.deepEqual(cut.positions, { name: "position_ids", dtype: "int64", shape: [1, "tokens"] });
     const inputs = new Set(
@@ -99,7 +99,7 @@ for (
   });
 }
 
-Deno.test("splitGraph() limits positions to a position table's rows, minus its offset", async () => {
+Deno.test("cutGraph() limits positions to a position table's rows, minus its offset", async () => {
   const attention = spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
   });
@@ -115,7 +115,7 @@ Deno.test("splitGraph() limits positions to a position table's rows, minus its o
   assert.equal((await assertSameAsWhole(model, { contextLength: 512 })).maxPositions, CONTEXT);
 });
 
-Deno.test("splitGraph() accepts input embeddings instead of token ids", async () => {
+Deno.test("cutGraph() accepts input embeddings instead of token ids", async () => {
   const model = decoder(
     (graph, layer) => {
       const { heads, kvHeads } = graph.sizes;
@@ -141,7 +141,7 @@ Deno.test("splitGraph() accepts input embeddings instead of token ids", async ()
   });
 });
 
-Deno.test("splitGraph() computes all requested rows of an export with an input for the number of logits", async () => {
+Deno.test("cutGraph() computes all requested rows of an export with an input for the number of logits", async () => {
   const model = decoder(rotatedBefore(() => "position_ids"), {
     inputs: [MASK, POSITIONS, ["num_logits_to_keep", "int64", []]],
     project: (graph, hidden) => {
@@ -158,7 +158,7 @@ Deno.test("splitGraph() computes all requested rows of an export with an input f
   await assertSameAsWhole(model);
 });
 
-Deno.test("splitGraph() computes any requested row of an export that only computes the last token's logits", async () => {
+Deno.test("cutGraph() computes any requested row of an export that only computes the last token's logits", async () => {
   const project = (pick: (graph: DecoderBuilder, hidden: string) => string) =>
     decoder(rotatedBefore(() => "position_ids"), {
       inputs: [MASK, POSITIONS],
@@ -181,7 +181,7 @@ Deno.test("splitGraph() computes any requested row of an export that only comput
   assert.deepEqual((await assertSameAsWhole(bySlice, { truth })).output.shape, [1, "rows", 29]);
 });
 
-Deno.test("splitGraph() keeps the operations after the projection: cast, scale and softcap of the logits", async () => {
+Deno.test("cutGraph() keeps the operations after the projection: cast, scale and softcap of the logits", async () => {
   const model = decoder(rotatedBefore(() => "position_ids"), {
     inputs: [MASK, POSITIONS],
     project: (graph, hidden) => {
@@ -203,7 +203,7 @@ Deno.test("splitGraph() keeps the operations after the projection: cast, scale a
   assert.deepEqual(cut.output.shape, [1, "rows", 29]);
 });
 
-Deno.test("splitGraph() keeps positions in sections", async () => {
+Deno.test("cutGraph() keeps positions in sections", async () => {
   const attention = rotatedBefore((graph) => {
     const name = "second_section";
     if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
@@ -215,7 +215,7 @@ Deno.test("splitGraph() keeps positions in sections", async () => {
   assert.deepEqual((await assertSameAsWhole(model)).positions!.shape, [3, 1, "tokens"]);
 });
 
-Deno.test("splitGraph() keeps a table row that each token selects by its position", async () => {
+Deno.test("cutGraph() keeps a table row that each token selects by its position", async () => {
   const attention = spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
   });
@@ -231,7 +231,7 @@ Deno.test("splitGraph() keeps a table row that each token selects by its positio
   await assertSameAsWhole(model);
 });
 
-Deno.test("splitGraph() notes that with dynamic quantisation a step's tokens share one scale", async () => {
+Deno.test("cutGraph() notes that with dynamic quantisation a step's tokens share one scale", async () => {
   const attention = rotatedBefore(() => "position_ids");
   const model = decoder(attention, {
     inputs: [MASK, POSITIONS],

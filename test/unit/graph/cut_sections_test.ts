@@ -69,7 +69,7 @@ function attend(graph: DecoderBuilder, layer: Layer): string {
   return joinHeads(graph, graph.add("MatMul", [weights, values]));
 }
 
-Deno.test("splitGraph() cuts a decoder in basic operators with rotary angles in sections", async () => {
+Deno.test("cutGraph() cuts a decoder in basic operators with rotary angles in sections", async () => {
   const model = decoder(attend, {
     inputs: [MASK, ["position_ids", "int64", [3, "batch_size", "sequence_length"]]],
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
 import { intsAttribute } from "../../../src/graph/file/proto.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import { additiveMask, spelledOut } from "./spelled_out.ts";
@@ -20,7 +20,7 @@ function withStates(...states: StateLayer[]): Uint8Array<ArrayBuffer> {
 const readKinds = ({ states }: { readonly states: readonly { recurrence: { kind: string } }[] }) =>
   states.map(({ recurrence }) => recurrence.kind);
 
-Deno.test("splitGraph() cuts short convolutions with a state, and runs the other nodes token by token", async () => {
+Deno.test("cutGraph() cuts short convolutions with a state, and runs the other nodes token by token", async () => {
   const cut = await assertSameAsWhole(withStates(shortConvolution(0), shortConvolution(1)));
   assert.deepEqual(readKinds(cut), ["convolution", "convolution"]);
   assert.deepEqual(cut.states[0]!.output.shape, [1, "tokens", 24]);
@@ -30,7 +30,7 @@ Deno.test("splitGraph() cuts short convolutions with a state, and runs the other
   assert.deepEqual(transposes.map(({ name }) => name), []);
 });
 
-Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", async () => {
+Deno.test("cutGraph() cuts the gated delta rule of ONNX Runtime's operators", async () => {
   const cut = await assertSameAsWhole(withStates(gatedDelta(0), gatedDelta(1)));
   assert.deepEqual(readKinds(cut), [
     ...["convolution", "linear_attention"],
@@ -49,7 +49,7 @@ Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", 
   );
 });
 
-Deno.test("splitGraph() expands the operators around linear attentions in exports for CUDA", async () => {
+Deno.test("cutGraph() expands the operators around linear attentions in exports for CUDA", async () => {
   const layers = [0, 1].map((index) =>
     gatedDelta(index, { isFused: true, sizes: { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 8 } })
   );
@@ -64,7 +64,7 @@ Deno.test("splitGraph() expands the operators around linear attentions in export
 for (const [isDelta, hasProducts] of [[false, false], [true, false], [true, true]] as const) {
   const name = isDelta ? "the delta rule" : "Mamba-2's recurrence";
   const how = hasProducts ? ", written in products" : "";
-  Deno.test(`splitGraph() finds ${name} in a Scan by its body${how}`, async () => {
+  Deno.test(`cutGraph() finds ${name} in a Scan by its body${how}`, async () => {
     const layers = [0, 1].map((index) => scanned(index, { isDelta, hasProducts }));
     const cut = await assertSameAsWhole(withStates(...layers));
     const [{ recurrence }] = cut.states as [typeof cut.states[number]];
@@ -77,7 +77,7 @@ for (const [isDelta, hasProducts] of [[false, false], [true, false], [true, true
   });
 }
 
-Deno.test("splitGraph() refuses a convolution that looks ahead", async () => {
+Deno.test("cutGraph() refuses a convolution that looks ahead", async () => {
   const model = await readModel(inMemory(withStates(shortConvolution(0))), "model.onnx");
   const { graph } = model;
   const nodes = graph.nodes.map((node) =>
@@ -86,6 +86,6 @@ Deno.test("splitGraph() refuses a convolution that looks ahead", async () => {
       ? { ...node, inputs: node.inputs.with(1, "ints_1_0").with(2, "ints_1_2") }
       : node
   );
-  const result = splitGraph({ ...model, graph: { ...graph, nodes } }, { contextLength: 64 });
+  const result = cutGraph({ ...model, graph: { ...graph, nodes } }, { contextLength: 64 });
   assert.ok("refused" in result);
 });

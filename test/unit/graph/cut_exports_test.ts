@@ -15,7 +15,7 @@ const EXPORTS = {
 } as const;
 
 for (const [name, { kvHeads, windows, ...rest }] of Object.entries(EXPORTS)) {
-  Deno.test(`splitGraph() of an export, ${name}: every token's logits equal the whole graph's`, async () => {
+  Deno.test(`cutGraph() of an export, ${name}: every token's logits equal the whole graph's`, async () => {
     const model = await Deno.readFile(new URL(`${name}.onnx`, FOLDER));
     const { attentions, segments, positions } = await assertSameAsWhole(model);
     assert.deepEqual(attentions.map(({ localWindow }) => localWindow), windows);

@@ -24,13 +24,13 @@ import {
   POSITIONS,
   projections,
 } from "./test_decoder.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 
 /** The first opset with reductions whose axes are an input. */
 const OPSET_18 = { opset: 18 };
 
-Deno.test("splitGraph() cuts attention exported by PyTorch: repeated heads, rotary by position_ids, scale split over q and k", async () => {
+Deno.test("cutGraph() cuts attention exported by PyTorch: repeated heads, rotary by position_ids, scale split over q and k", async () => {
   const model = decoder(
     spelledOut({
       rotary: true,
@@ -48,7 +48,7 @@ Deno.test("splitGraph() cuts attention exported by PyTorch: repeated heads, rota
   assert.deepEqual(cut.positions!.shape, [1, "tokens"]);
 });
 
-Deno.test("splitGraph() finds a local window in basic operators", async () => {
+Deno.test("cutGraph() finds a local window in basic operators", async () => {
   for (const window of [1, 4]) {
     const model = decoder(
       spelledOut({
@@ -60,7 +60,7 @@ Deno.test("splitGraph() finds a local window in basic operators", async () => {
   }
 });
 
-Deno.test("splitGraph() finds scale and softcap in the operations on the scores", async () => {
+Deno.test("cutGraph() finds scale and softcap in the operations on the scores", async () => {
   const model = decoder(spelledOut({
     scores: (graph, scores) => {
       const scaled = graph.add("Div", [scores, graph.float(4)]);
@@ -74,7 +74,7 @@ Deno.test("splitGraph() finds scale and softcap in the operations on the scores"
   assert.ok(Math.abs(node!.softcap! - 0.75) < 1e-6, String(node!.softcap));
 });
 
-Deno.test("splitGraph() cuts a layer that attends to the keys and values of another, like the last ones of Gemma 3n", async () => {
+Deno.test("cutGraph() cuts a layer that attends to the keys and values of another, like the last ones of Gemma 3n", async () => {
   const model = decoder((graph, layer) => {
     const { heads, kvHeads } = graph.sizes;
     const [q, k, v] = projections(graph, layer);
@@ -96,7 +96,7 @@ Deno.test("splitGraph() cuts a layer that attends to the keys and values of anot
   assert.notDeepEqual(other!.q, own!.q);
 });
 
-Deno.test("splitGraph() skips a guard against NaN after the softmax", async () => {
+Deno.test("cutGraph() skips a guard against NaN after the softmax", async () => {
   const model = decoder(spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
     weights: (graph, weights) =>
@@ -112,7 +112,7 @@ const BIASED: Readonly<Record<string, AddAttention>> = {
   "MPT's export by PyTorch": spelledOut({ scores: addMptTable }),
 };
 for (const [name, attention] of Object.entries(BIASED)) {
-  Deno.test(`splitGraph() finds the slopes of ALiBi, as ${name} has it`, async () => {
+  Deno.test(`cutGraph() finds the slopes of ALiBi, as ${name} has it`, async () => {
     const sizes = name === "BLOOM" ? { kvHeads: 4 } : {};
     const { attentions, notes } = await assertSameAsWhole(decoder(attention, { sizes }));
     // Falcon-RW scales products and biases.
@@ -146,14 +146,14 @@ const latentAttention: AddAttention = (graph, layer) => {
   return joinHeads(graph, graph.add("MatMul", [weights, values]));
 };
 
-Deno.test("splitGraph() widens values that are smaller than keys", async () => {
+Deno.test("cutGraph() widens values that are smaller than keys", async () => {
   const sizes = { kvHeads: 4, headDim: 16, keyDim: 24 };
   const { attentions } = await assertSameAsWhole(decoder(latentAttention, { sizes }));
   for (const { headDim, vHeadDim } of attentions) assert.deepEqual([headDim, vHeadDim], [24, 24]);
 });
 
 for (const place of ["first", "last"] as const) {
-  Deno.test(`splitGraph() finds sinks that are joined to the scores, ${place} in each row`, async () => {
+  Deno.test(`cutGraph() finds sinks that are joined to the scores, ${place} in each row`, async () => {
     const [first, second] =
       (await assertSameAsWhole(decoder(spelledOut(joinSinks(place)), OPSET_18)))
         .attentions;
@@ -162,7 +162,7 @@ for (const place of ["first", "last"] as const) {
   });
 }
 
-Deno.test("splitGraph() takes nothing for sinks that depends on the token, or whose weight is kept", async () => {
+Deno.test("cutGraph() takes nothing for sinks that depends on the token, or whose weight is kept", async () => {
   const { scores, weights } = joinSinks("last");
   const byToken: Spelling = {
     weights,
@@ -174,7 +174,7 @@ Deno.test("splitGraph() takes nothing for sinks that depends on the token, or wh
   };
   const withoutFirstKey: Spelling = { scores, weights: joinSinks("first").weights };
   for (const spelling of [byToken, withoutFirstKey]) {
-    const result = splitGraph(
+    const result = cutGraph(
       await readModel(inMemory(decoder(spelledOut(spelling), OPSET_18)), "model.onnx"),
       { contextLength: 64 },
     );
@@ -183,7 +183,7 @@ Deno.test("splitGraph() takes nothing for sinks that depends on the token, or wh
 });
 
 for (const casts of ["past", "rows"] as const) {
-  Deno.test(`splitGraph() skips casts of the ${casts} if a cache has another type than the graph`, async () => {
+  Deno.test(`cutGraph() skips casts of the ${casts} if a cache has another type than the graph`, async () => {
     const model = decoder(
       spelledOut({
         casts,

@@ -59,12 +59,12 @@ function boolMask(window?: number): (graph: DecoderBuilder) => string {
   };
 }
 
-Deno.test("splitGraph() cuts ONNX's Attention over rows", async () => {
+Deno.test("cutGraph() cuts ONNX's Attention over rows", async () => {
   const cut = await assertSameAsWhole(decoder(attention({ is_causal: 1 }), { opset: OPSET }));
   assert.deepEqual([cut.attentions[0]!.kvHeads, cut.attentions[0]!.scale], [2, 0.25]);
 });
 
-Deno.test("splitGraph() cuts ONNX's Attention over heads without transposing them", async () => {
+Deno.test("cutGraph() cuts ONNX's Attention over heads without transposing them", async () => {
   const model = decoder(attention({ is_causal: 1 }, { headMajor: true }), { opset: OPSET });
   const { segments, attentions } = await assertSameAsWhole(model);
   assert.equal(segments[0]!.model.graph.nodes.length, 5);
@@ -92,12 +92,12 @@ const overOwnCache: AddAttention = (graph, layer) => {
   return joinHeads(graph, result);
 };
 
-Deno.test("splitGraph() cuts ONNX's Attention over a cache that the graph appends to", async () => {
+Deno.test("cutGraph() cuts ONNX's Attention over a cache that the graph appends to", async () => {
   const { attentions: [node] } = await assertSameAsWhole(decoder(overOwnCache, { opset: OPSET }));
   assert.deepEqual([node!.heads, node!.kvHeads, node!.scale], [4, 2, 0.25]);
 });
 
-Deno.test("splitGraph() proves a boolean mask causal and recovers its window", async () => {
+Deno.test("cutGraph() proves a boolean mask causal and recovers its window", async () => {
   for (const window of [undefined, 3]) {
     const model = decoder(attention({}, { mask: boolMask(window) }), { opset: OPSET });
     const cut = await assertSameAsWhole(model);
@@ -105,7 +105,7 @@ Deno.test("splitGraph() proves a boolean mask causal and recovers its window", a
   }
 });
 
-Deno.test("splitGraph() keeps the scale and softcap of ONNX's Attention", async () => {
+Deno.test("cutGraph() keeps the scale and softcap of ONNX's Attention", async () => {
   const model = decoder(
     attention({ is_causal: 1, scale: { float: 0.4 }, softcap: { float: 0.6 } }),
     {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
@@ -17,7 +17,7 @@ import {
 } from "./test_decoder.ts";
 
 async function refusal(model: Uint8Array): Promise<string> {
-  const result = splitGraph(await readModel(inMemory(model), "model.onnx"), { contextLength: 64 });
+  const result = cutGraph(await readModel(inMemory(model), "model.onnx"), { contextLength: 64 });
   assert.ok("refused" in result, "the graph was cut");
   return result.refused;
 }
@@ -256,12 +256,12 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
 };
 
 for (const [what, [model, message]] of Object.entries(REFUSALS)) {
-  Deno.test(`splitGraph() refuses ${what}`, async () => {
+  Deno.test(`cutGraph() refuses ${what}`, async () => {
     assert.match(await refusal(model()), message);
   });
 }
 
-Deno.test("splitGraph() refuses a graph that chooses a branch at run time", async () => {
+Deno.test("cutGraph() refuses a graph that chooses a branch at run time", async () => {
   const branch = new MessageWriter().text(ATTRIBUTE.name, "then_branch")
     .message(ATTRIBUTE.graph, new MessageWriter()).finish();
   const node: Node = {
@@ -284,7 +284,7 @@ Deno.test("splitGraph() refuses a graph that chooses a branch at run time", asyn
   );
 });
 
-Deno.test("splitGraph() refuses an encoder and names the supported graphs", async () => {
+Deno.test("cutGraph() refuses an encoder and names the supported graphs", async () => {
   const model = buildModel({
     nodes: [makeNode("Identity", ["input_features"], ["last_hidden_state"])],
     inputs: [["input_features", "float32", ["batch", 80, 3000]]],

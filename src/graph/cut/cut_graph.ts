@@ -31,7 +31,7 @@ import { countElements } from "../file/tensor.ts";
 import type { TokenAxes } from "./token_axis.ts";
 
 /** Options for cutting a decoder. */
-export interface SplitOptions {
+export interface CutOptions {
   /** Tokens of the longest sequence. Masks are evaluated up to this length. */
   readonly contextLength?: number | undefined;
 }
@@ -39,7 +39,7 @@ export interface SplitOptions {
 /** Used if the model's folder does not give a context length. */
 const DEFAULT_CONTEXT_LENGTH = 131_072;
 
-function cutGraph(model: ModelProto, contextLength: number): GraphCut {
+function cutOrThrow(model: ModelProto, contextLength: number): GraphCut {
   const prepared = prepareGraph(model.graph, contextLength);
   const { inputs, wanted, probes, proof, attentions } = prepared;
   const partition = partitionNodes(probes.index, proof.lengths, wanted);
@@ -79,19 +79,19 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
 const lastCuts = new WeakMap<ModelProto, [contextLength: number, result: CutResult<GraphCut>]>();
 
 /** Cuts a decoder graph at its attentions, or says why it cannot be cut. */
-export function splitGraph(
+export function cutGraph(
   model: ModelProto,
-  { contextLength = DEFAULT_CONTEXT_LENGTH }: SplitOptions = {},
+  { contextLength = DEFAULT_CONTEXT_LENGTH }: CutOptions = {},
 ): CutResult<GraphCut> {
   const [lastLength, lastResult] = lastCuts.get(model) ?? [];
   if (lastResult !== undefined && lastLength === contextLength) return lastResult;
-  const result = tryCut(() => cutGraph(model, contextLength));
+  const result = tryCut(() => cutOrThrow(model, contextLength));
   lastCuts.set(model, [contextLength, result]);
   return result;
 }
 
 /** Options for cutting an encoder. */
-interface EncoderSplitOptions {
+interface EncoderCutOptions {
   /** The output to keep: a row per token, or a result that is computed from the first token. */
   readonly wanted: string;
   /**
@@ -115,7 +115,7 @@ export function countPositions({ graph }: ModelProto, padTokenId: number): numbe
 }
 
 /** Prepares an encoder's graph for the cut. */
-function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph {
+function prepare(original: Graph, options: EncoderCutOptions): TokenwiseGraph {
   const { wanted, padTokenId, contextLength } = options;
   const lifted = new GraphIndex(liftConstants(original));
   const inputs = findEncoderInputs(lifted, padTokenId);
@@ -132,7 +132,7 @@ function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph 
   return makeTokenwise(search, replaced, wanted);
 }
 
-function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
+function cut(model: ModelProto, options: EncoderCutOptions): EncoderCut {
   const { contextLength } = options;
   const prepared = prepare(model.graph, options);
   const { inputs, wanted, probes, proof } = prepared;
@@ -163,9 +163,9 @@ function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
  * Cuts an encoder graph at its attentions, or says why it cannot be cut. Texts of any lengths can then share a step
  * without padding.
  */
-export function splitEncoder(
+export function cutEncoder(
   model: ModelProto,
-  options: EncoderSplitOptions,
+  options: EncoderCutOptions,
 ): CutResult<EncoderCut> {
   return tryCut(() => cut(model, options));
 }
