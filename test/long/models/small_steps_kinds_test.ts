@@ -4,7 +4,7 @@ import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { type Decoder, GREEDY } from "../../../src/decoder/decoder.ts";
 import { type KernelRule, WITHOUT_KERNELS } from "../../../src/decoder/kernel_rule.ts";
 import { PagedDecoder } from "../../../src/decoder/paged_decoder.ts";
-import { RowReader, type RowToken } from "../../../src/decoder/row_reader.ts";
+import { RowReader, type RowToken } from "../../../src/models/embedding/decoder_texts.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
 import { openFolder } from "../../../src/hub/model_folder.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../../../src/models/folder/decoder_load.ts";
