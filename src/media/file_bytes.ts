@@ -261,8 +261,8 @@ function isTgaHeader(file: Uint8Array): boolean {
 }
 
 /**
- * Maximum number of bytes searched for a tag that shows what markup it is: comments, declarations and spaces may
- * precede it.
+ * Maximum number of bytes searched for the tag that shows the kind of markup. Comments, declarations and spaces may
+ * precede the tag.
  */
 const MARKUP_BYTES = 2048;
 

@@ -160,7 +160,7 @@ const UNFINISHED_ESCAPE = /%[\da-f]?$/i;
  * import assert from "node:assert/strict";
  *
  * const decoder = new Base64Decoder({ maxBytes: 3 });
- * for (const piece of ["Q", "UJ", "D"]) decoder.push(piece);
+ * for (const chunk of ["Q", "UJ", "D"]) decoder.push(chunk);
  * assert.equal(new TextDecoder().decode(decoder.finish()), "ABC");
  * ```
  */

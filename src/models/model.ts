@@ -99,7 +99,7 @@ export interface OpenContext {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/** Longest text that is tokenized. It takes seconds, during which other requests are slower. */
+/** Longest text that is tokenized. Tokenizing it takes seconds, during which other requests are slower. */
 const MAX_CHARACTERS = 1_000_000;
 
 /**

@@ -72,8 +72,8 @@ export function createWavIma(numChannels: number): BlockDecoder {
 /** Bytes of one channel's packet in Apple's layout, which holds 64 samples. */
 export const APPLE_IMA_BYTES = 34;
 /**
- * A packet's header stores the last sample rounded: if the two differ by at most this much, decoding continues from the
- * exact sample.
+ * A packet's header repeats the previous packet's last sample, rounded. If it differs from the decoded sample by at
+ * most this much, decoding continues from the decoded sample.
  */
 const APPLE_ROUNDING = 0x7f;
 

@@ -148,8 +148,8 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
 }
 
 /**
- * Rescales samples so that the smallest is -1, as in all other decoders: this decoder has divided by the largest
- * sample.
+ * Rescales samples so that the smallest possible sample is -1, as in all other decoders. This decoder has divided by
+ * the largest possible sample instead.
  */
 function scaleExactly(samples: Float32Array, bitsPerSample: number): void {
   const full = 2 ** (bitsPerSample - 1);

@@ -250,7 +250,7 @@ function beginsFrames(
     const frame = parse(file, at);
     if (frame === undefined || frame.kind !== kind) return false;
     at += frame.numBytes;
-    // A file may have fewer frames than that.
+    // A file may have fewer frames than are wanted.
     if (at === file.length) return true;
   }
   return true;

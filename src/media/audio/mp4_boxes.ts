@@ -5,7 +5,7 @@
  */
 import { type Decoding, invalidAudio } from "./sound.ts";
 
-/** Maximum number of boxes: hours of fragments of one second have fewer, a hostile file of empty boxes has more. */
+/** Maximum number of boxes. Hours of one-second fragments have fewer; a hostile file of empty boxes has more. */
 const MAX_CHILDREN = 2 ** 18;
 
 /** A box of the file. */
@@ -230,7 +230,7 @@ function* listTabled(table: Box): Generator<FrameRange> {
 
 /**
  * The samples and bytes of a packed block. QuickTime's tables count samples inside blocks; version 1 of the sample
- * entry gives their sizes.
+ * entry gives the size of a block.
  */
 function readBlock(
   table: Box,

@@ -176,8 +176,8 @@ async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, voi
     numFirst += channels[0]?.length ?? 0;
   }
   const length = findLength(pages, first, numFirst);
-  // A stream normally ends within its last packet. If it would end earlier, its beginning was cut off, and its
-  // positions begin before 0.
+  // The length normally ends within the last packet. If it ends before that packet, the beginning of the stream was cut
+  // off, and the positions begin before 0.
   const isCut = length !== undefined && numFirst - length > maxPacketSamples(headers[0]!);
   const isPage = pages.findLast(({ granule }) => granule >= 0) === first;
   yield* decodeVorbis(readData(readPackets(pages, 0)), isCut && isPage ? numFirst : length);

@@ -62,8 +62,7 @@ export function nameFourCharacters(type: string): string {
 }
 
 /**
- * Programs that write to a pipe do not know the size. They leave 0, one of these values, or the next multiple of a
- * frame.
+ * Programs that write to a pipe do not know the size. They write 0 or a value near a maximum, which is at least this.
  */
 const UNKNOWN_SIZE = 0x7fff_f000;
 /** A 32-bit size of this value means that the chunk `ds64` has the 64-bit size (EBU Tech 3306). */

@@ -158,7 +158,7 @@ export function unpackLzw(
     readonly valueBits: number;
     /** Whether codes begin at the lowest bit of a byte, as in GIF, or at the highest, as in TIFF. */
     readonly isLowFirst: boolean;
-    /** Number of entries by which the codes grow a bit earlier than necessary: 1 in TIFF, 0 in GIF. */
+    /** How many entries too early codes become one bit longer: 1 in TIFF, 0 in GIF. */
     readonly earlyChange: 0 | 1;
   },
 ): number {

@@ -20,7 +20,7 @@ interface Chunk {
 
 /** Maximum number of chunks: the largest images have a tenth of this, a hostile file may have millions. */
 const MAX_CHUNKS = 2 ** 16;
-/** No deflate stream grows by more than this. */
+/** No deflate stream expands to more than this many times its size. */
 const MAX_DEFLATE_RATIO = 1032;
 
 /** PNG. Only an animation's first image is decoded. */
@@ -277,8 +277,8 @@ function packProfile(profile: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Compresses rows to blocks that are not the last ones of a stream. They end at a byte boundary, and refer to nothing
- * before the first.
+ * Compresses rows to blocks that are not the last ones of a stream. The blocks end at a byte boundary, and refer to no
+ * earlier rows.
  */
 function deflateRows(rows: Uint8Array): Uint8Array<ArrayBuffer> {
   return deflateRawSync(rows, {

@@ -60,7 +60,7 @@ export function measureRules(
   const amount = String.raw`(?<minus>${MINUS})?(?<number>${number})(?:${RANGE}(?<last>${number}))?`;
   const per = matchAny([...nouns.units.keys(), ...Object.keys(nouns.periods)]);
   const rate = String.raw`(?:\s?\/\s?(?<per>${per})(?<perPower>${POWER})?)?`;
-  // Excludes the first letter of "m'ont", and a slash that continues differently.
+  // "5 m'ont" does not mean metres, and a slash must be followed by a unit or a period.
   const end = String
     .raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/(?!(?:${per})\b)\p{L})(?:\.(?=\s\p{Ll}))?`;
   const isMeasure: Condition = ({ number, last, hyphen, unit = "", per }, { before }) => {

@@ -84,8 +84,9 @@ export interface NumberStyle {
   readonly saysFirst?: boolean;
   /** The word between the numbers of a score. */
   readonly versus?: string | undefined;
-  /** The word between an amount's whole part and its cents, and whether the noun for cents is said. */
+  /** The word between an amount's whole part and its cents. */
   readonly andCents: string;
+  /** Whether the noun for cents is said. */
   readonly saysCents?: boolean;
   /** The word between a large number and a noun: "millions de livres". */
   readonly link?: string;

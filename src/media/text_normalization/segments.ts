@@ -25,7 +25,7 @@ const CUTS: readonly RegExp[] = [
   /[,\u3001\uff0c)\]]["'\u201d\u2019]*\s*/g,
   /\s+/g,
 ];
-/** A cut closer to the start would leave too short a segment. */
+/** Least length of a segment before a cut, as a share of the maximum length. */
 const MIN_SHARE = 0.4;
 
 /** Yields the segments in order; none is blank, and none is much longer than `maxChars`. */

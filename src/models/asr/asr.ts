@@ -32,8 +32,8 @@ import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "../threads/semaphore.ts";
 
 /**
- * Recordings with more bytes than this count as long, and wait for short ones. It is a minute of uncompressed speech,
- * or several minutes of compressed speech.
+ * Recordings with more bytes than this count as long, and wait for short ones. 2 MiB hold a minute of uncompressed
+ * speech, or several minutes of compressed speech.
  */
 const MAX_SHORT_BYTES = 2 * 2 ** 20;
 
@@ -262,8 +262,8 @@ function requireAbilities(
 }
 
 /**
- * Estimates the work by the size of the file or of its decoded samples, whichever is larger, since FLAC compresses
- * hours of silence to a few kilobytes.
+ * Estimates the work in bytes: the size of the file, or of its decoded samples if that is larger. FLAC compresses hours
+ * of silence to a few kilobytes.
  */
 function estimateWork(file: Uint8Array): number {
   return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);

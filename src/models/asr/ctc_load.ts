@@ -92,7 +92,7 @@ export interface CtcFiles {
   readonly tokenizer: Json;
 }
 
-/** Number of samples from one frame of wav2vec2-bert's filter banks to the next: 10 ms. The model joins two frames. */
+/** Samples from one frame of wav2vec2-bert's filter banks to the next: 10 ms. The model joins every two frames. */
 const BERT_HOP_SAMPLES = 160;
 
 /** @throws {StartupError} when a value is missing. */

@@ -146,7 +146,7 @@ class Transcript {
   readonly #reading: TokenReading & { readonly timesWords: boolean };
   readonly #segments: FrameSegments;
   #numSegments = 0;
-  /** Whether the next segment is set apart by a space, even if its text does not begin with one. */
+  /** Whether a space is put before the next segment, even if its text does not begin with one. */
   #isApart = true;
   /** The frame after the last word. */
   #endFrame = 0;
@@ -163,7 +163,7 @@ class Transcript {
   /**
    * Adds tokens.
    *
-   * @param options.isOver whether the speech ends after them.
+   * @param options.isOver whether the speech ends after these tokens.
    * @param options.endFrame the frame after the last frame of the speech.
    * @returns the segments that are complete.
    */

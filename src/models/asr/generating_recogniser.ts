@@ -231,7 +231,7 @@ interface QuietCutOptions {
   readonly maxSamples: number;
 }
 
-/** Length of the stretch before the latest possible cut in which a quiet point is searched. */
+/** A quiet point is searched for in the last seconds, this many, before the latest possible cut. */
 const SEARCH_SECONDS = 5;
 const QUIET_SECONDS = 0.1;
 

@@ -66,9 +66,9 @@ export interface Recogniser {
   /** Length of the longest speech region that it takes. */
   readonly maxSpeechSeconds: number;
   readonly languages: SpokenLanguages;
-  /** Why it cannot translate to English, as the error puts it after "since"; absent if it can. */
+  /** Why it cannot translate to English: the clause after "since" in the error. Absent if it can. */
   readonly whyNoTranslation?: string | undefined;
-  /** Why it gives no times of words, as the error puts it after "since"; absent if it does. */
+  /** Why it gives no word times: the clause after "since" in the error. Absent if it gives them. */
   readonly whyNoWordTimes?: string | undefined;
   /** Transcribes a whole recording. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
@@ -133,7 +133,7 @@ export type SpokenLanguages = readonly string[];
 /** Languages without spaces between words. */
 export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "yue", "zh"];
 
-/** Languages of model families, by `model_type`, for folders that do not name another one. */
+/** Default languages of model families, by `model_type`. A language that the folder names takes precedence. */
 const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };
 
 /** Languages of models whose files do not name them, by the beginning of the model's name. */

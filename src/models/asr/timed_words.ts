@@ -194,7 +194,7 @@ function findBeginnings(
   { values, numFrames, frameSeconds }: WindowAlignment,
 ): number[] {
   const from = Math.min(Math.round(startSeconds / frameSeconds), numFrames - 1);
-  // The frame after the segment is its end.
+  // One frame more, so that the end token has a frame: the end of the last word.
   const to = Math.min(Math.max(from, Math.round(endSeconds / frameSeconds)) + 1, numFrames);
   const numRows = words.reduce((sum, { numTokens }) => sum + numTokens, 1);
   const numColumns = to - from;

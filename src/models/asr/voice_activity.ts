@@ -1,8 +1,8 @@
 /**
  * A voice activity model like Silero's, which computes the speech probability of each short window.
  *
- * It runs on the CPU even if the recogniser runs on a GPU: each window needs the state of the previous one, and reading
- * that from the GPU takes longer than computing it on the CPU.
+ * It runs on the CPU even if the recogniser runs on a GPU: each window needs the state after the previous window, and
+ * reading the state from the GPU takes longer than computing it on the CPU.
  *
  * @module
  */

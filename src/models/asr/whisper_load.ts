@@ -214,7 +214,7 @@ export async function openFeatureEncoder(
   model: ModelProto,
   options: FeatureEncoderOptions,
 ): Promise<FeatureEncoder> {
-  // Native ONNX Runtime has wider vectors than our kernel: the uncut graph took 0.9 CPU seconds, the cut one 2.5.
+  // Native ONNX Runtime uses wider SIMD than our kernel: the uncut graph took 0.9 CPU seconds, the cut one 2.5.
   const isCut = options.backend.runtime !== "native";
   const cut = isCut ? cutFeatures(model, HIDDEN) : undefined;
   if (cut !== undefined) {
@@ -285,7 +285,7 @@ async function openCutEncoder(
   };
 }
 
-/** Makes axis sizes. The only axis of variable size is the number of windows. */
+/** Makes the sizes of the graph's variable axes, of which only `rows`, the number of windows, is used. */
 function computeSizes(numInputs: number): AxisSizes {
   return { tokens: 0, rows: numInputs };
 }

@@ -258,8 +258,7 @@ export class Sequential {
    * Divides the tokens into segments between pairs of adjacent timestamps.
    *
    * @param goesOn whether the recording continues after the window.
-   * @returns the segments, and in `seenSeconds` the beginning of a last text without end, with which the next window
-   * begins.
+   * @returns the segments. If the last text has no end timestamp, the next window begins at `seenSeconds`, its start.
    */
   #cut(
     tokens: readonly number[],
@@ -272,7 +271,7 @@ export class Sequential {
     );
     const hasEnd = isTimestamp(tokens.length - 1) && !isTimestamp(tokens.length - 2);
     if (cuts.length === 0) {
-      // Whisper itself keeps such a text, which cuts off a sentence at the end of the window.
+      // Whisper itself keeps a text without end timestamp, and so cuts off a sentence at the end of the window.
       const beginSeconds = isTimestamp(0) ? this.#toSeconds(tokens[0]!) : 0;
       if (goesOn && !hasEnd && tokens.length > 1 && beginSeconds > 0) {
         return { segments: [], seenSeconds: beginSeconds };
@@ -289,7 +288,7 @@ export class Sequential {
     const { timestampsStart, speech } = this.#options;
     const first = tokens[0]!;
     const last = tokens.at(-1)!;
-    // Only silence follows the speech, so no segment ends later.
+    // After the speech the window holds only silence, so no segment ends later than the speech.
     const latest = speech === undefined ? Infinity : ownSeconds;
     const start = first >= timestampsStart ? Math.min(this.#toSeconds(first), latest) : 0;
     const hasEnd = tokens.length > 1 && last >= timestampsStart;

@@ -130,9 +130,12 @@ export class PdfPages {
 const READING_DPI = 200;
 /** Resolution for questions about a page. A higher one would cost more tokens than it is worth. */
 const LOOKING_DPI = 144;
-/** A larger `longest_edge` is a number of pixels, as some preprocessors use the name for both. */
+/** A `longest_edge` above this is taken as a number of pixels, for which some preprocessors use that name. */
 const MAX_EDGE = 16_384;
-/** Preprocessors with a fixed size squeeze the page's longer side, so it is drawn with this many times as many pixels. */
+/**
+ * Preprocessors with a fixed size shrink the page's longer side to it. That side is drawn with this many times as many
+ * pixels, so that the shorter side is not drawn too small.
+ */
 const PAGE_ASPECT = Math.SQRT2;
 
 /**

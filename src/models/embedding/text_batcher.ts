@@ -257,7 +257,7 @@ class TextMetrics extends MetricSet {
   );
   readonly jobSeconds = this.histogram(
     "hearth_texts_seconds",
-    "From a request's arrival to its answer.",
+    "Time from a request's arrival to its answer.",
   );
   readonly batchSeconds = this.histogram("hearth_batch_seconds", "Duration of a batch.");
   readonly batchTexts = this.histogram(

@@ -23,7 +23,7 @@ export interface BatchLimits {
   readonly maxTexts: number;
   /** Maximum number of tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
-  /** Maximum number of padding tokens in a batch: as many as take as long as one more run. Absent without padding. */
+  /** Maximum number of padding tokens in a batch. They take as long as one more run would. Absent without padding. */
   readonly maxPadding?: number | undefined;
 }
 
@@ -131,8 +131,8 @@ function getLength({ text }: QueuedText<unknown>): number {
 /** Target duration of a batch in milliseconds. Cancellations and new requests wait up to this long. */
 const TARGET_MS = 60;
 /**
- * The least size of a batch, as a multiple of the tokens that take as long as a run's constant cost. The constant costs
- * then add little.
+ * The least number of tokens in a batch, as a multiple of the number of tokens that take as long as a run's constant
+ * cost. The constant cost then adds little.
  */
 const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;

@@ -37,7 +37,7 @@ export interface MemoryNeeds {
   readonly activationBytes: number;
 }
 
-/** Needs of zero bytes each, in which the known ones are then filled in. */
+/** No needs. Callers override the ones they know. */
 export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,

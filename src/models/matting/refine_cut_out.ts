@@ -18,7 +18,9 @@ import type { Pixels } from "../../media/pixels.ts";
 import { resizeChannels } from "../../media/resample.ts";
 import type { Size } from "../folder/preprocessor_config.ts";
 
-/** Bounds for the longer side at which edges are refined, which is twice the longer side of the mask. */
+/**
+ * Edges are refined in a copy of the image whose longer side is twice the mask's, within these bounds in pixels.
+ */
 const LEAST_SIDE = 512;
 const MOST_SIDE = 1024;
 /** The largest error of a mask's edge, in pixels of the mask. */
@@ -207,8 +209,8 @@ function unmixAll(
 }
 
 /**
- * Computes the foreground colour of a pixel, 0 to 1: the estimate, corrected by the part of `seen` that it leaves
- * unexplained.
+ * Computes the foreground colour of a pixel, 0 to 1. The estimate is corrected by the difference, times alpha, between
+ * the colour `seen` and the blend of both estimates.
  */
 export function unmix(
   seen: number,

@@ -83,7 +83,7 @@ export function minAreaRect(points: readonly Point[]): RotatedRectangle {
   return best!;
 }
 
-/** Describes the axes of a vector by one that is within 45° of pointing right. */
+/** Rotates a vector by a multiple of 90°, so that it is within 45° of pointing right. */
 function upright([x, y]: Point): Point {
   if (Math.abs(x) >= Math.abs(y)) return x > 0 ? [x, y] : [-x, -y];
   return y > 0 ? [y, -x] : [-y, x];
@@ -161,7 +161,7 @@ export interface LineCut {
   readonly box: LineBox;
 }
 
-/** A line with at least this share of the image's height must be the only one. */
+/** A line with at least this share of the image's height makes the image a closely cropped line. */
 const CLOSE_CUT = 0.5;
 /** Images with at least this ratio of width to height may be single lines. */
 const LINE_ASPECT = 2;

@@ -132,7 +132,7 @@ class Choice {
   }
 
   push(token: SampledToken, end: EndReason | undefined): boolean {
-    // The request wants no completion, but the engine samples one token after the prompt: that is dropped.
+    // The request wants no completion, but the engine samples one token after the prompt. It is dropped.
     if (this.#options.options.maxTokens === 0) return this.#finish("length");
     this.numTokens++;
     const isEnd = this.#isEnd(token.tokenId);

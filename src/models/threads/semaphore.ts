@@ -190,12 +190,12 @@ export class Budget {
 }
 
 /**
- * The longest wait of a long recording for short ones, as a multiple of the time that its last slice of work took,
- * times the number of waiting long recordings.
+ * A long recording waits for short ones at most this many times the duration of its last slice of work, times the
+ * number of long recordings that wait.
  */
 const MAX_WAIT_RATIO = 8;
 
-/** Lets the work on short recordings precede that on long ones. */
+/** Lets short recordings go before long ones. */
 export class ShortFirst {
   readonly #now: () => number;
   #numShort = 0;

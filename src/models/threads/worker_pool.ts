@@ -81,7 +81,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
         if (!(error instanceof HearthError)) this.#end(permit);
         throw error;
       });
-      // The garbage collection after the cancelled request came too early for this unwanted result.
+      // The request was cancelled, and the garbage collection that followed came before this result arrived.
       if (signal.aborted) collectGarbageLater(() => this.#semaphore.numAcquired === 0);
       signal.throwIfAborted();
       return output;

@@ -37,7 +37,7 @@ interface Region {
   readonly scale: number;
 }
 
-/** The encoding of coefficients in a codeword's value: they are the `numValues` digits of a number in base `base`. */
+/** How a codeword's value encodes coefficients: each is one of the value's `numValues` digits in base `base`. */
 interface Shape {
   readonly numValues: number;
   readonly base: number;
@@ -204,11 +204,9 @@ export const CODEBOOK = {
   intensity: 15,
 } as const;
 
-/**
- * Offset of a scale factor: this value means a factor of 1 on 16-bit integers, and a coded difference of 0 means this
- * value.
- */
+/** The scale that means a factor of 1 on 16-bit integers. */
 const UNIT_SCALE = 100;
+/** The code of two equal scales: the codebook holds differences, plus this offset. */
 const NO_DIFFERENCE = 60;
 const MAX_SCALE = 255;
 const NOISE_OFFSET = 90;

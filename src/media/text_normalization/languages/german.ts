@@ -10,11 +10,12 @@ import { type Context, tag, words } from "../token.ts";
 import data from "./german.json" with { type: "json" };
 
 const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
-/** Words after which an ordinal ends in -n; then those after which it ends in -e. */
 const EIN = "(?:[mdsk]?ein|ihr|unser|eue?r)";
+/** Words after which an ordinal ends in -n. */
 const WEAK_N = endsIn(
   `am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|spätestens|${EIN}e[rsmn]|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)`,
 );
+/** Words after which an ordinal ends in -e. */
 const WEAK_E = endsIn(`der|die|das|diese[rs]?|jede[rs]?|${EIN}e`);
 /** Words before an ordinal, and nouns after one. */
 export const DETERMINER =
@@ -41,7 +42,7 @@ const IS_NEUTER = new RegExp(
 );
 const IS_FEMININE = new RegExp(`^${JOINED_AFTER} (?:${FEMININE})`);
 
-/** An ordinal with the ending that the words around it, and around those joined with it, require. */
+/** Says an ordinal with the ending that its context requires. In "am 20. und 21." both ordinals have one context. */
 function sayOrdinal(digits: string, { before, after }: Context, numbers: NumberWords): string {
   const said = numbers.ordinal(digits);
   const words = before.replace(JOINED_BEFORE, "");

@@ -19,9 +19,8 @@ interface Parameter {
   /** The grammar of its value as JSON. */
   readonly grammar: GrammarSpec;
   /**
-   * Makes the grammar of its value as a string without quotation marks, followed by `ending`. The value does not
-   * contain
-   * `without`.
+   * Makes the grammar of its value as a string without quotation marks, followed by `ending`. The value must not
+   * contain `without`.
    */
   textUntil(ending: string, without: string): GrammarSpec;
 }
