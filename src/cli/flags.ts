@@ -163,8 +163,8 @@ export const SERVE_FLAGS = {
     values: REASONING_FIELDS,
     fallback: "reasoning_content",
     help:
-      "Field of chat completions that holds the model's reasoning. Some clients only read reasoning. Only " +
-      "one of the two fields is sent, because other clients would show both.",
+      "Field of chat completions that holds the model's reasoning. Some clients read only the field named " +
+      "reasoning. The other field is not sent, because some clients would show both.",
   }),
   ui: toggle({
     fallback: true,

@@ -53,7 +53,7 @@ export class ServerProcess {
   readonly settings: ListenSettings;
   /** Maximum number of bytes that all request bodies together may take in memory. */
   readonly bodyBytes: number;
-  /** The environment at the start. The folder of process-id files depends on a variable that `quietenVulkan` sets. */
+  /** The environment before `quietenVulkan` sets a variable that would change the folder of process-id files. */
   readonly #environment = Deno.env.toObject();
   readonly #stopRequest = Promise.withResolvers<void>();
   #server: RunningServer | undefined;

@@ -74,7 +74,7 @@ export interface ParsedSpeechRequest {
   readonly format: SoundFormat;
   readonly speed: number;
   /** Whether the audio is sent in events. */
-  readonly isEvents: boolean;
+  readonly sendsEvents: boolean;
   readonly seed: number;
   /** Warnings about what is ignored. */
   readonly warnings: readonly string[];
@@ -111,7 +111,7 @@ export function parseSpeech(body: unknown): ParsedSpeechRequest {
     voice: typeof voice === "string" ? voice : voice?.id,
     format: isUnwritten ? "mp3" : wanted ?? (request.messages ? "wav" : "mp3"),
     speed: request.speed ?? 1,
-    isEvents: request.stream_format === "sse",
+    sendsEvents: request.stream_format === "sse",
     seed: request.seed === -1 ? randomSeed() : request.seed ?? 0,
   };
 }

@@ -33,8 +33,8 @@ export const Parameters = z.preprocess(
 );
 
 /**
- * The schema of a function's arguments, if there is one. `false`, which would allow no arguments at all, counts as
- * none.
+ * The schema of a function's arguments, if there is one. `false`, which would allow no arguments object at all, counts
+ * as no schema.
  */
 export const OptionalParameters = z.preprocess(
   (schema) => schema === false ? undefined : schema,

@@ -9,10 +9,10 @@ import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts"
 import { numberFrom, parseRequest } from "./fields.ts";
 
 const GRANULARITIES = ["word", "segment"] as const;
-/** The two names of this field. Clients send it once per value. */
+/** The two names of the field that gives the granularities. Clients send it once per value. */
 const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
 
-/** Matches both names, also with an index, which some forms add. */
+/** Matches both names, also with an index in the brackets, which some forms add. */
 const INDEXED = /^timestamp_granularities(\[\d*\])?$/;
 
 /** The parts of a transcript that can have times. */

@@ -84,8 +84,8 @@ export class WorkerClient {
   }
 
   /**
-   * Returns the worker's metrics, or those it reported last (none if never) if it does not answer in time. A thread
-   * that runs a model on the CPU cannot answer messages at that time, and its counters must not vanish then.
+   * Returns the worker's metrics. If it does not answer in time, returns those that it reported last, or none. While a
+   * thread runs a model on the CPU, it cannot answer messages, but its counters must not vanish.
    */
   async metrics(timeoutMs: number): Promise<MetricObject[]> {
     const id = ++this.#lastMetricsId;

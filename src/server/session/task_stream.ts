@@ -180,9 +180,8 @@ const REQUEST_FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Translates a model's error whose `param` is a task's field to the field of the request, whose name then also begins
- * its message. Errors that already name a request's field are unchanged. For
- * example, `logitBias["7"]` becomes `logit_bias["7"]`.
+ * Changes an error that names a task's field to name the request's field, in `param` and at the beginning of the
+ * message: `logitBias["7"]` becomes `logit_bias["7"]`. Errors that already name a request's field are unchanged.
  */
 function inRequestFields(error: WireError): WireError {
   const [own = ""] = /^\w+/.exec(error.param ?? "") ?? [];

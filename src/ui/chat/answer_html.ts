@@ -204,7 +204,7 @@ function keepAttributes(name: string, attributes: string): string {
   }).join("");
 }
 
-/** The deepest nesting of formatting elements in a text, if none ended implicitly. */
+/** The deepest nesting of formatting elements in a text, assuming that each ends only at its closing tag. */
 export function measureNesting(html: string): number {
   let depth = 0;
   let deepest = 0;

@@ -104,7 +104,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   if (wish.messages !== undefined) {
     return call.json(await speechAsJson(events, { model: info.id, format }));
   }
-  if (!wish.isEvents) return await speechAsSound(events, { format, requestId });
+  if (!wish.sendsEvents) return await speechAsSound(events, { format, requestId });
   return streamEvents(events, formatSpeech, { requestId, emptyEvent: NO_SPEECH });
 }
 

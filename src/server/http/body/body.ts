@@ -221,7 +221,7 @@ export function requireAtMost(bytes: number, maxBytes: number, what: string): vo
 }
 
 /**
- * Yields the chunks of a body. Ending the iteration early, or a body that is too slow, cancels it.
+ * Yields the chunks of a body. The body is cancelled if the iteration ends early, or if it arrives too slowly.
  *
  * @throws {HearthError} `request_timeout`, `overloaded`.
  */

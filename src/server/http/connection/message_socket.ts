@@ -180,8 +180,8 @@ export type UpgradeListener = (
 ) => Promise<void>;
 
 /**
- * Whether a request asks for a WebSocket. Offers of other protocols, such as h2c, are ignored: clients that make them
- * can do without.
+ * Whether a request asks for a WebSocket. Offers of other protocols, such as h2c, are ignored: clients that make such
+ * offers also accept plain HTTP.
  */
 export function asksForWebSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === "websocket";

@@ -13,7 +13,7 @@ import { BusyThread } from "../../../base/timing.ts";
 
 /** Maximum number of bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
 export const BUDGET_BYTES = 64 * 1024;
-/** Bytes that a read counts for at least. */
+/** Least number of bytes that a read counts as. */
 const MIN_BYTES = 4 * 1024;
 /**
  * Longest time without an idle moment. While every iteration has work to do, Deno's runtime polls for new events only
@@ -68,7 +68,7 @@ export class ReadBudget {
 const READ_BYTES = 4 * 1024;
 /** Buffer size within a body that is not chunked, once a read has filled the small buffer. */
 const MAX_READ_BYTES = BUDGET_BYTES;
-/** Buffer size for clients that send requests ahead of the responses: ten may fit in it. */
+/** Buffer size for clients that send requests ahead of the responses: ten requests may fit in it. */
 const MIN_READ_BYTES = 512;
 /** How long to wait for a client to read anything. A stream that nobody reads takes up one of the model's sequences. */
 const SEND_MS = 30_000;

@@ -160,7 +160,7 @@ function chooseNext(more: number, most: number): number {
   return more + Math.ceil((most - more) / 2);
 }
 
-/** Counts the turns that are too long together with everything after them. */
+/** Counts the oldest turns that cannot be kept: with everything after them they are certainly too long. */
 function countTooLong(
   items: readonly InputItem[],
   { starts, contextLength }: {
