@@ -1,5 +1,6 @@
 /**
- * Embedding requests and their responses: `/embeddings` as in OpenAI's API, `/v2/embed` as in Cohere's.
+ * Embedding requests and their responses: `/embeddings` as in OpenAI's API, `/embed` as in
+ * text-embeddings-inference's, `/v2/embed` as in Cohere's.
  *
  * @module
  */
@@ -112,6 +113,17 @@ export const EmbeddingRequest = z.object({
 
 export type EmbeddingRequest = z.output<typeof EmbeddingRequest>;
 
+/** A request to `/embed`. `null` counts as absent; unknown fields are ignored. */
+export const TextEmbedRequest = EmbeddingRequest
+  .pick({ prompt_name: true, dimensions: true, truncate: true })
+  .extend({
+    inputs: Input.describe("The text or texts, or their token ids in the model's own tokenizer"),
+    normalize: flag().nullish().describe("Scale vectors to length 1; default true"),
+  }).meta({ id: "TextEmbedRequest" });
+
+/** A vector for each text, in the request's order. */
+export const TextVectors = z.array(z.array(z.number())).meta({ id: "TextVectors" });
+
 const PURPOSES = {
   query: "query",
   search_query: "query",
@@ -168,13 +180,16 @@ export const EmbeddingList = z.object({
 
 export type EmbeddingList = z.output<typeof EmbeddingList>;
 
-/** The contents of an {@linkcode EmbeddingList}. */
-interface EmbeddingResult {
-  readonly id: string;
-  readonly model: string;
-  /** Vectors: f32 `[inputs, dimensions]`, row-major. */
+/** Vectors: f32 `[inputs, dimensions]`, row-major. */
+interface Vectors {
   readonly vectors: Float32Array;
   readonly dimensions: number;
+}
+
+/** The contents of an {@linkcode EmbeddingList}. */
+interface EmbeddingResult extends Vectors {
+  readonly id: string;
+  readonly model: string;
   readonly promptTokens: number;
   readonly format: VectorType;
 }
@@ -193,24 +208,40 @@ interface EmbeddingResult {
  * ```
  */
 export function* writeEmbeddings(result: EmbeddingResult): Generator<string> {
-  const { vectors, dimensions, format, promptTokens } = result;
+  const { id, model, format, promptTokens } = result;
+  const usage = { prompt_tokens: promptTokens, total_tokens: promptTokens };
+  yield* writeRows(result, {
+    start: `{"id":${JSON.stringify(id)},"object":"list","data":[`,
+    write: (vector, row) =>
+      `{"object":"embedding","index":${row},"embedding":${writeVector(vector, format)}}`,
+    end: `],"model":${JSON.stringify(model)},"usage":${JSON.stringify(usage)}}`,
+  });
+}
+
+/** Writes {@linkcode TextVectors} as JSON, in chunks. */
+export function writeTextVectors(vectors: Vectors): Generator<string> {
+  return writeRows(vectors, { start: "[", write: (row) => writeVector(row, "float"), end: "]" });
+}
+
+/** Writes vectors separated by commas, between a start and an end. */
+function* writeRows({ vectors, dimensions }: Vectors, { start, write, end }: {
+  readonly start: string;
+  readonly write: (vector: Float32Array, row: number) => string;
+  readonly end: string;
+}): Generator<string> {
   const numRows = vectors.length / dimensions;
-  let chunk = `{"id":${JSON.stringify(result.id)},"object":"list","data":[`;
+  let chunk = start;
   let numElements = 0;
   for (let row = 0; row < numRows; row++) {
     const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);
-    const embedding = writeVector(vector, format);
-    chunk += `${
-      row === 0 ? "" : ","
-    }{"object":"embedding","index":${row},"embedding":${embedding}}`;
+    chunk += (row === 0 ? "" : ",") + write(vector, row);
     numElements += dimensions;
     if (numElements < ELEMENTS_PER_CHUNK) continue;
     yield chunk;
     chunk = "";
     numElements = 0;
   }
-  const usage = { prompt_tokens: promptTokens, total_tokens: promptTokens };
-  yield `${chunk}],"model":${JSON.stringify(result.model)},"usage":${JSON.stringify(usage)}}`;
+  yield chunk + end;
 }
 
 function writeVector(vector: Float32Array, format: VectorType): string {

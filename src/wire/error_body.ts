@@ -1,5 +1,6 @@
 /**
- * The JSON of errors. The specification has three shapes, chosen by path and status; Anthropic's API has its own.
+ * The JSON of errors. The specification has three shapes, chosen by path and status; Anthropic's API and
+ * text-embeddings-inference have their own.
  *
  * @module
  */
@@ -29,6 +30,19 @@ const AnthropicError = z.object({
   error: z.object({ type: z.string(), message: z.string() }),
 }).meta({ id: "AnthropicError" });
 
+/** The shape of text-embeddings-inference. */
+const TextError = z.object({
+  error: z.string(),
+  error_type: z.enum(["Validation", "Overloaded", "Unhealthy", "Backend"]),
+}).meta({ id: "TextError" });
+
+/** Text-embeddings-inference's names of errors, by status; all others are `Validation`. */
+const TEXT_TYPES: Readonly<Record<number, z.output<typeof TextError>["error_type"]>> = {
+  429: "Overloaded",
+  500: "Backend",
+  503: "Unhealthy",
+};
+
 /** Anthropic's names of errors, by status; all others are `api_error`. */
 const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
   400: "invalid_request_error",
@@ -55,10 +69,16 @@ const FLAT: Readonly<Record<string, readonly number[]>> = {
 export function errorSchema(
   path: string,
   status: number,
-): typeof NestedError | typeof FlatError | typeof HealthFailure | typeof AnthropicError {
+):
+  | typeof NestedError
+  | typeof FlatError
+  | typeof HealthFailure
+  | typeof AnthropicError
+  | typeof TextError {
   const bare = path.replace(/^\/v1(?=\/)/, "");
   if (bare === "/health" && status === 503) return HealthFailure;
   if (/^\/messages(\/|$)/.test(bare)) return AnthropicError;
+  if (bare === "/embed") return TextError;
   return FLAT[bare]?.includes(status) ? FlatError : NestedError;
 }
 
@@ -90,6 +110,10 @@ export function errorAnswer(path: string, error: HearthError): {
   if (shape === NestedError) return { status, body: nestedError(error), headers };
   if (shape === AnthropicError) return { status, body: anthropicError(error), headers };
   if (shape === FlatError) return { status, body: { error: error.message }, headers };
+  if (shape === TextError) {
+    const type = TEXT_TYPES[status] ?? "Validation";
+    return { status, body: { error: error.message, error_type: type }, headers };
+  }
   return { status, body: { status: "unhealthy", error: error.message }, headers };
 }
 

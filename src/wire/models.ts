@@ -22,6 +22,7 @@ export type InferencePath =
   | "/realtime"
   | "/images/remove_background"
   | "/embeddings"
+  | "/embed"
   | "/v2/embed"
   | "/score"
   | "/rerank";
@@ -41,7 +42,7 @@ const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
   asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations", "/realtime"],
   tts: ["/audio/speech"],
   matting: ["/images/remove_background"],
-  embedding: ["/embeddings", "/v2/embed"],
+  embedding: ["/embeddings", "/embed", "/v2/embed"],
   rerank: ["/rerank", "/score"],
 };
 

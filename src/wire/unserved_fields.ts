@@ -169,7 +169,6 @@ const EMBEDDING: Fields = {
     instruction: "prompt_name, or the text with its instruction",
     query_instruction: "input_type query, or the text with its instruction",
     instruct: "prompt_name, or the text with its instruction",
-    inputs: "input",
     texts: "input, or /v2/embed",
     // Google, Nomic, DashScope
     task_type: "input_type, or task",

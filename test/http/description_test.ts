@@ -64,6 +64,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and only 
     "post /score",
     "post /shutdown",
     "post /tokenize",
+    "post /embed",
     "post /v2/embed",
     "post /v2/rerank",
   ]);

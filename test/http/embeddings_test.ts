@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import type { EmbeddingList } from "../../src/wire/embeddings.ts";
+import { findModelFolder } from "../fixtures/engine/goldens.ts";
+import { cosine } from "../fixtures/engine/model.ts";
 import { fragileSpawner } from "../fixtures/threads/fragile.ts";
 import { shareApp, TestApp } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
@@ -7,6 +9,10 @@ import { Random } from "../unit/engine/random.ts";
 const MODEL = "hearth-demo-embed";
 const EMBEDDINGS = "/v1/embeddings";
 const DIMENSIONS = 128;
+
+const { sentences: golden } = JSON.parse(
+  Deno.readTextFileSync(`${findModelFolder(MODEL)}/golden.json`),
+) as { sentences: { text: string; embedding: number[] }[] };
 
 const app = shareApp({ model: MODEL });
 
@@ -110,6 +116,65 @@ Deno.test("embeddings supports the fields of other APIs", async () => {
   assert.equal((bytes!.embedding as number[])[5], Math.round(floats[5]! * 127));
   const { data: [encoded] } = await embed(app, { input, embedding_type: "base64" });
   assert.deepEqual(decode(encoded!.embedding), floats);
+});
+
+Deno.test("embed answers the clients of text-embeddings-inference in its format", async () => {
+  const inputs = Array.from({ length: 300 }, (_, i) => `egg ${i}`);
+  const embedded = await embed(app, { input: inputs, truncate: true });
+  const vectors = embedded.data.map(({ embedding }) => embedding);
+  const ask = async (body: Record<string, unknown>, path = "/embed") => {
+    const response = await app.post(path, body);
+    assert.equal(response.headers.get("content-type"), "application/json");
+    return { status: response.status, answer: await response.json() };
+  };
+  const recorded = [
+    // LlamaIndex's TextEmbeddingsInference
+    { inputs, truncate: true },
+    // huggingface_hub's feature_extraction, which LangChain and Haystack call
+    { inputs, normalize: true, truncate: false, truncation_direction: "Right" },
+    // The example of text-embeddings-inference
+    { inputs, prompt_name: null, dimensions: null, truncation_direction: "right", model: "any" },
+  ];
+  for (const body of recorded) {
+    assert.deepEqual(await ask(body, "/v1/embed"), { status: 200, answer: vectors });
+  }
+  for (const { text, embedding } of golden) {
+    const { answer: [vector, ...more] } = await ask({ inputs: text });
+    assert.ok(cosine(vector, embedding) > 0.9999 && more.length === 0);
+  }
+  const { data: [plain] } = await embed(app, { input: "egg", normalize: false });
+  const { data: [asked] } = await embed(app, { input: "egg", input_type: "query" });
+  assert.deepEqual((await ask({ inputs: "egg", normalize: false })).answer, [plain!.embedding]);
+  assert.deepEqual((await ask({ inputs: ["egg"], prompt_name: "query" })).answer, [
+    asked!.embedding,
+  ]);
+  const long = "egg ".repeat(600);
+  assert.equal((await ask({ inputs: long, truncate: true })).status, 200);
+});
+
+Deno.test("embed reports errors in text-embeddings-inference's format", async () => {
+  const cases: readonly (readonly [unknown, RegExp])[] = [
+    [{ input: "a" }, /^inputs: want a string, .*, saw nothing\.$/],
+    [{ inputs: [] }, /^inputs: .* saw an array of 0\.$/],
+    [{ inputs: ["a", "egg ".repeat(600)] }, /^inputs\[1\] has 602 tokens, and .* at most 512/],
+    [{ inputs: [[5], [2800]] }, /^inputs\[1\]\[0\]: want a token id from 0 to 2799, saw 2800/],
+    [{ inputs: "a", truncation_direction: "Left" }, /^truncation_direction is not supported/],
+    [{ inputs: "a", dimensions: 64 }, /^dimensions: want 128, .* cannot be shortened, saw 64/],
+    [{ inputs: "a", prompt_name: "other" }, /^prompt_name: want one of the model's prompts/],
+    ["{", /^The request body is not JSON/],
+  ];
+  for (const path of ["/embed", "/v1/embed"]) {
+    for (const [body, message] of cases) {
+      const response = await app.post(path, body);
+      const { error, ...rest } = await response.json();
+      assert.deepEqual([response.status, rest], [400, { error_type: "Validation" }], error);
+      assert.match(error, message);
+    }
+  }
+  await using loading = new TestApp({ model: MODEL });
+  const response = await loading.post("/embed", { inputs: "a" });
+  assert.equal(response.status, 503);
+  assert.equal((await response.json()).error_type, "Unhealthy");
 });
 
 Deno.test("embeddings refuses unsupported fields by name", async () => {
@@ -267,6 +332,8 @@ Deno.test("embeddings answers 429 with Retry-After when the queue is full", asyn
   assert.equal(response.status, 429);
   assert.ok(response.headers.has("retry-after"));
   assert.equal((await response.json()).error.code, "overloaded");
+  const refused = await app.post("/embed", { inputs: "a" });
+  assert.deepEqual([refused.status, (await refused.json()).error_type], [429, "Overloaded"]);
   controller.abort();
   await Promise.all(running);
   await embed(app, { input: "a" });

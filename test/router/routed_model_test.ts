@@ -38,6 +38,7 @@ Deno.test("chooseModel() chooses the only model that serves a path if none is na
       ["/audio/speech", "mouth"],
       ["/audio/voices", "mouth"],
       ["/audio/transcriptions", "ears"],
+      ["/embed", "vectors"],
       ["/v2/embed", "vectors"],
       ["/completions", "chat"],
     ] as const

@@ -7,7 +7,7 @@ import { Hono } from "hono";
 import { HearthError } from "../../base/errors.ts";
 import { findNearNames } from "../../base/near_names.ts";
 import { chatRoute } from "./chat/chat.ts";
-import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
+import { cohereEmbedRoute, embeddingsRoute, textEmbedRoute } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes, pageRoutes } from "./pages/page.ts";
 import { guard, hasKey, listBothPaths, requireApiKey } from "./access.ts";
@@ -84,6 +84,7 @@ function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     completionsRoute(deps),
     ...tokenRoutes(deps),
     embeddingsRoute(deps),
+    textEmbedRoute(deps),
     cohereEmbedRoute(deps),
     ...rerankRoutes(deps),
     scoreRoute(deps),

@@ -77,7 +77,7 @@ const TAGS: Readonly<Record<string, readonly string[]>> = {
   chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
   audio: ["/audio", "/realtime"],
   images: ["/images"],
-  texts: ["/embeddings", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
+  texts: ["/embed", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
 };
 
 function toTag(path: string): string {

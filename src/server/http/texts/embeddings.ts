@@ -1,5 +1,6 @@
 /**
- * `POST /embeddings`, and `POST /v2/embed` for clients of Cohere's API v2.
+ * `POST /embeddings`, `POST /embed` for clients of text-embeddings-inference, and `POST /v2/embed` for clients of
+ * Cohere's API v2.
  *
  * @module
  */
@@ -13,7 +14,10 @@ import {
   readPurpose,
   readTruncation,
   readVectorType,
+  TextEmbedRequest,
+  TextVectors,
   writeEmbeddings,
+  writeTextVectors,
 } from "../../../wire/embeddings.ts";
 import type { TextInput } from "../../../models/task.ts";
 import { inOwnWords, readRequest } from "../requests.ts";
@@ -95,6 +99,45 @@ function toJsonResponse(chunks: Generator<string>): Response {
     },
   });
   return new Response(body, { headers });
+}
+
+/** The endpoint of text-embeddings-inference's format. */
+export function textEmbedRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: "/embed",
+    operation: {
+      summary: "Turn texts into vectors, in the format of text-embeddings-inference",
+      request: TextEmbedRequest,
+      requestExamples: { "two texts": { inputs: ["a green apple", "a red pear"] } },
+      response: {
+        description: "A vector for each text, in the request's order",
+        content: TextVectors,
+      },
+      errors: TEXT_ERRORS,
+    },
+    handle: (call) => answerTexts(call, deps),
+  };
+}
+
+async function answerTexts(call: Call, deps: AppDeps): Promise<Response> {
+  const request = await readRequest(call, deps, {
+    path: "/embed",
+    schema: TextEmbedRequest,
+    unserved: "embedding",
+  });
+  const vectors = await deps.session.answer({
+    type: "embed",
+    requestId: call.get("requestId"),
+    inputs: listInputs(request.inputs),
+    promptName: request.prompt_name ?? undefined,
+    dimensions: request.dimensions ?? undefined,
+    normalizes: request.normalize ?? true,
+    truncation: readTruncation(request),
+  }, { signal: call.req.raw.signal }).catch((error) => {
+    throw inOwnWords(error, (param) => param.replace(/^input(?=\[|$)/, "inputs"));
+  });
+  return toJsonResponse(writeTextVectors(vectors));
 }
 
 /** The endpoint of Cohere's format. */
