@@ -54,6 +54,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and only 
     "post /chat/completions",
     "post /completions",
     "post /detokenize",
+    "post /embed",
     "post /embeddings",
     "post /images/remove_background",
     "post /messages",
@@ -64,7 +65,6 @@ Deno.test("openapi.json describes every endpoint of the specification, and only 
     "post /score",
     "post /shutdown",
     "post /tokenize",
-    "post /embed",
     "post /v2/embed",
     "post /v2/rerank",
   ]);
