@@ -7,7 +7,7 @@
  */
 import type { Backend } from "../device/backend.ts";
 import { type Lowering, LOWERINGS } from "../program/program.ts";
-import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
+import { type ModelProto, type Node, readIntAttribute } from "../graph/file/proto.ts";
 
 /** Says which rows run in kernels. */
 export interface KernelRule {
@@ -76,6 +76,6 @@ export function unpacksWeights({ model }: { readonly model: ModelProto }): boole
 
 function isUnpacked(node: Node): boolean {
   if (node.opType !== "MatMulNBits") return false;
-  const bits = intAttribute(node, "bits") ?? 4;
-  return bits < 4 || (bits === 8 && intAttribute(node, "accuracy_level") !== 4);
+  const bits = readIntAttribute(node, "bits") ?? 4;
+  return bits < 4 || (bits === 8 && readIntAttribute(node, "accuracy_level") !== 4);
 }

@@ -11,7 +11,7 @@ import { chooseKernels, type KernelRule, sharesScales } from "./kernel_rule.ts";
 import { findWeights } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { readFloats } from "../graph/file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../graph/file/tensor.ts";
+import { countStoredBytes, type StoredTensor } from "../graph/file/tensor.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 import { type AxisSizes, computeBytes } from "./activations.ts";
 import { openParts, type PartsOptions, sumWeightBytes } from "./open_segments.ts";
@@ -133,7 +133,8 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 /** Opens memory for weights on the device, if it has any, and reports progress by the bytes that were uploaded. */
 function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
   const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
-  const total = sumWeightBytes(cut) + ofExperts.reduce((sum, each) => sum + storedBytes(each), 0);
+  const total = sumWeightBytes(cut) +
+    ofExperts.reduce((sum, each) => sum + countStoredBytes(each), 0);
   return backend.openWeights(files, { onProgress: (done) => onProgress(done / total) });
 }
 

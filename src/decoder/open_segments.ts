@@ -14,7 +14,7 @@ import {
   type GraphCut,
   type Segment,
 } from "../graph/graph_cut.ts";
-import { storedBytes, type StoredTensor } from "../graph/file/tensor.ts";
+import { countStoredBytes, type StoredTensor } from "../graph/file/tensor.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 import {
   compileCut,
@@ -194,6 +194,6 @@ function countMaxRows(
 export function sumWeightBytes({ segments }: GraphCut, ofType?: StoredTensor["dtype"]): number {
   const tensors = segments.flatMap(({ model }) => model.graph.initializers)
     .filter(({ dtype }) => ofType === undefined || dtype === ofType);
-  const bytes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
+  const bytes = new Map(tensors.map((tensor) => [tensor.name, countStoredBytes(tensor)]));
   return bytes.values().reduce((sum, count) => sum + count, 0);
 }

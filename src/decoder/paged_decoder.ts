@@ -114,7 +114,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   }
 
   /** Returns the same decoder with another sampler. This one must no longer be used. */
-  async giving<Other extends SampledToken>(
+  async withSampler<Other extends SampledToken>(
     sampler: TokenSampler<Other>,
   ): Promise<PagedDecoder<Other>> {
     this.#disposeInputs();

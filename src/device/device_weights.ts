@@ -7,7 +7,7 @@
 import { StartupError } from "../base/errors.ts";
 import { formatBytes } from "../base/bytes.ts";
 import { createStorage, type GpuContext, queueDone } from "../gpu/device.ts";
-import { storedBytes, type StoredTensor, type TensorType } from "../graph/file/tensor.ts";
+import { countStoredBytes, type StoredTensor, type TensorType } from "../graph/file/tensor.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { readRange } from "../graph/file/stored_range.ts";
 
@@ -89,7 +89,7 @@ export class DeviceWeights {
   async #upload(tensor: StoredTensor): Promise<void> {
     const { name, dtype, shape, data } = tensor;
     if (this.#tensors.has(name)) return;
-    const size = storedBytes(tensor);
+    const size = countStoredBytes(tensor);
     const key = data.kind === "file" ? `${data.offset}+${data.length} ${data.file}` : `= ${name}`;
     let buffer = this.#buffers.get(key);
     if (buffer === undefined) {
@@ -108,7 +108,7 @@ export class DeviceWeights {
 
   async #fill(buffer: GPUBuffer, tensor: StoredTensor): Promise<void> {
     const files = this.#files;
-    const size = storedBytes(tensor);
+    const size = countStoredBytes(tensor);
     for (let offset = 0; offset < size; offset += CHUNK_BYTES) {
       const chunk = this.#take(Math.min(CHUNK_BYTES, size - offset));
       await readRange(tensor, { files, offset, scratch: this.#scratch }, chunk);

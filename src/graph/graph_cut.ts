@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { storedBytes, type StoredTensor, type TensorType } from "./file/tensor.ts";
+import { countStoredBytes, type StoredTensor, type TensorType } from "./file/tensor.ts";
 import { listRead, type ModelProto, type Node, type Tensor, withGraph } from "./file/proto.ts";
 import type { Mixture } from "./experts/mixture.ts";
 
@@ -233,7 +233,7 @@ export function mapModels(cut: GraphCut, change: (model: ModelProto) => ModelPro
 
 /** Bytes of a segment's constants. */
 export function countWeightBytes({ model }: Pick<Segment, "model">): number {
-  return model.graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  return model.graph.initializers.reduce((sum, tensor) => sum + countStoredBytes(tensor), 0);
 }
 
 /**

@@ -62,7 +62,7 @@ export class GraphIndex {
 }
 
 /** The nodes that the wanted tensors depend on; `nodes` and the result are in topological order. */
-export function liveNodes(nodes: readonly Node[], wanted: Iterable<string>): Node[] {
+export function findLiveNodes(nodes: readonly Node[], wanted: Iterable<string>): Node[] {
   const needed = new Set(wanted);
   const live: Node[] = [];
   for (const node of nodes.toReversed()) {

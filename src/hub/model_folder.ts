@@ -16,20 +16,20 @@ import { listFiles, listModelFiles } from "./list_files.ts";
 export type Json = Readonly<Record<string, unknown>>;
 
 /** The number with this name; `undefined` if there is none. */
-export function numberAt(json: Json, name: string): number | undefined {
+export function readNumber(json: Json, name: string): number | undefined {
   const value = json[name];
   return typeof value === "number" ? value : undefined;
 }
 
 /** The first number among the fields with these names. @throws {StartupError} when none of them is a number. */
 export function requireNumber(json: Json, ...names: readonly string[]): number {
-  const found = names.map((name) => numberAt(json, name)).find((value) => value !== undefined);
+  const found = names.map((name) => readNumber(json, name)).find((value) => value !== undefined);
   if (found !== undefined) return found;
   throw new StartupError(`The model's configuration has no number ${names.join(" or ")}.`);
 }
 
 /** The token ids with this name, one or a list of them. Anything that is not an id is left out. */
-export function tokensAt(json: Json, name: string): number[] {
+export function readTokenIds(json: Json, name: string): number[] {
   return [json[name]].flat().filter((id) => typeof id === "number" && id >= 0) as number[];
 }
 

@@ -6,7 +6,7 @@
  */
 import type { Backend } from "../device/backend.ts";
 import { StartupError } from "../base/errors.ts";
-import { type Json, tokensAt } from "../hub/model_folder.ts";
+import { type Json, readTokenIds } from "../hub/model_folder.ts";
 import { buildCast } from "../graph/built_models.ts";
 import type { GraphSession, Tensor, ValueInfo } from "../device/ort/ort.ts";
 import { type PlainTensors, toFeeds } from "./folder/graph_file.ts";
@@ -35,7 +35,7 @@ export const MEDIA_NAMES = {
 /** Finds the placeholder token of a medium in prompts, if `config.json` gives it. */
 export function findMediaToken(config: Json, medium: Medium): number | undefined {
   return [`${medium}_token_index`, `${medium}_token_id`].flatMap((name) =>
-    tokensAt(config, name)
+    readTokenIds(config, name)
   )[0];
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Activation } from "../../kernels/common/activation.ts";
-import { floatAttribute, type Node, stringAttribute } from "../graph/file/proto.ts";
+import { type Node, readFloatAttribute, readStringAttribute } from "../graph/file/proto.ts";
 import { eitherInput, type GraphIndex, readScalar } from "../graph/graph_index.ts";
 
 /** An activation of a tensor. */
@@ -47,18 +47,18 @@ function readOperator(node: Node): Activation | undefined {
     case "Softplus":
       return "softplus";
     case "Elu":
-      return (floatAttribute(node, "alpha") ?? 1) === 1 ? "elu" : undefined;
+      return (readFloatAttribute(node, "alpha") ?? 1) === 1 ? "elu" : undefined;
     case "Gelu":
-      return stringAttribute(node, "approximate") === "tanh" ? "gelu_tanh" : "gelu";
+      return readStringAttribute(node, "approximate") === "tanh" ? "gelu_tanh" : "gelu";
     case "FastGelu":
       return node.inputs.length === 1 ? "gelu_tanh" : undefined;
     case "QuickGelu": {
-      const alpha = floatAttribute(node, "alpha") ?? 1.702;
+      const alpha = readFloatAttribute(node, "alpha") ?? 1.702;
       if (isNear(alpha, 1.702)) return "gelu_sigmoid";
       return alpha === 1 ? "silu" : undefined;
     }
     case "Swish":
-      return (floatAttribute(node, "alpha") ?? 1) === 1 ? "silu" : undefined;
+      return (readFloatAttribute(node, "alpha") ?? 1) === 1 ? "silu" : undefined;
   }
   return undefined;
 }

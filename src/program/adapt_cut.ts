@@ -13,14 +13,14 @@ import { toDtypeCode } from "../graph/file/tensor.ts";
 import {
   getOpset,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
+  readIntsAttribute,
   withGraph,
 } from "../graph/file/proto.ts";
-import { GraphIndex, liveNodes, readIntegers, readVector } from "../graph/graph_index.ts";
+import { findLiveNodes, GraphIndex, readIntegers, readVector } from "../graph/graph_index.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 
 /**
@@ -64,7 +64,8 @@ function widenTables(model: ModelProto): ModelProto {
   for (const node of model.graph.nodes) {
     const table = node.opType === "Gather" ? index.constants.get(node.inputs[0]!) : undefined;
     const cast = table?.dtype === "float16" ? index.onlyConsumer(node.outputs[0]!) : undefined;
-    const isWide = cast?.opType === "Cast" && intAttribute(cast, "to") === toDtypeCode("float32");
+    const isWide = cast?.opType === "Cast" &&
+      readIntAttribute(cast, "to") === toDtypeCode("float32");
     if (isWide) casts.set(cast, node);
   }
   if (casts.size === 0) return model;
@@ -147,12 +148,12 @@ function cancelTransposes(model: ModelProto): ModelProto {
   }
   if (replaced.size === 0) return model;
   const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
-  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  const live = findLiveNodes(nodes, graph.outputs.map(({ name }) => name));
   return withGraph(model, { nodes: live });
 }
 
 function undoes(first: Node, second: Node): boolean {
-  const [one, other] = [first, second].map((node) => intsAttribute(node, "perm"));
+  const [one, other] = [first, second].map((node) => readIntsAttribute(node, "perm"));
   return one !== undefined && other?.length === one.length &&
     other.every((axis, i) => one[axis] === i);
 }
@@ -203,7 +204,7 @@ export function slicesToSplits(model: ModelProto): ModelProto {
 /** The number of outputs of the product behind a tensor `[1, tokens, outputs]`, with or without a bias. */
 function countOutputs(index: GraphIndex, name: string): number | undefined {
   const node = index.producers.get(name);
-  if (node?.opType === "MatMulNBits") return intAttribute(node, "N");
+  if (node?.opType === "MatMulNBits") return readIntAttribute(node, "N");
   if (node?.opType === "MatMul") {
     const shape = index.constants.get(node.inputs[1]!)?.shape;
     return shape?.length === 2 ? shape[1] : undefined;

@@ -9,7 +9,7 @@ import { checkRotary, hasRoomForRowNorms } from "../../kernels/attention/kv_writ
 import { toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, HeadRows, Rotary } from "../graph/graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
-import { intsAttribute } from "../graph/file/proto.ts";
+import { readIntsAttribute } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
@@ -102,7 +102,7 @@ function readOperand(
       continue;
     }
     const isSwap = producer.opType === "Transpose" &&
-      intsAttribute(producer, "perm")?.join() === SWAPPED_HEADS.join();
+      readIntsAttribute(producer, "perm")?.join() === SWAPPED_HEADS.join();
     if (isSwap) {
       isHeadMajor = !isHeadMajor;
       name = producer.inputs[0]!;

@@ -10,7 +10,7 @@ import { toDtypeCode } from "../graph/file/tensor.ts";
 import { type Elem, toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, Segment, TensorPort } from "../graph/graph_cut.ts";
 import { describeNode, eitherInput, GraphIndex, readVector } from "../graph/graph_index.ts";
-import { intAttribute, intsAttribute, type Node } from "../graph/file/proto.ts";
+import { type Node, readIntAttribute, readIntsAttribute } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import {
@@ -205,7 +205,7 @@ class Compiler {
   #operand(name: string, node: Node): Rows {
     const operand = this.#operands.get(name);
     const isOther = node.opType === "Transpose" &&
-      intsAttribute(node, "perm")?.join() !== SWAPPED_HEADS.join();
+      readIntsAttribute(node, "perm")?.join() !== SWAPPED_HEADS.join();
     if (operand === undefined || isOther) {
       throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
@@ -223,7 +223,7 @@ class Compiler {
 
   #cast(name: string, node: Node): Rows {
     const to = (["float32", "float16"] as const).find((dtype) =>
-      toDtypeCode(dtype) === intAttribute(node, "to")
+      toDtypeCode(dtype) === readIntAttribute(node, "to")
     );
     if (to === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     const elem = toElem(to);
@@ -252,7 +252,7 @@ class Compiler {
 
   /** Joins the parts of a row that several products compute, such as those of a divided matrix. */
   #joined(name: string, node: Node): Rows {
-    const axis = intAttribute(node, "axis");
+    const axis = readIntAttribute(node, "axis");
     const plans = node.inputs.map((input) => this.#planner.inner(input, node));
     const isJoin = axis === -1 || axis === 2;
     if (!isJoin || plans.some((plan) => plan === undefined || plan.residual !== undefined)) {

@@ -14,7 +14,7 @@ import {
   readScalar,
   readVector,
 } from "../graph/graph_index.ts";
-import { floatAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
+import { type Node, readFloatAttribute, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 
 /**
@@ -104,7 +104,7 @@ function readBound(index: GraphIndex, node: Node, position: number): number {
   const given = node.inputs[position + 1];
   const bound = given
     ? readScalar(index, given)
-    : floatAttribute(node, position === 0 ? "min" : "max") ?? Infinity;
+    : readFloatAttribute(node, position === 0 ? "min" : "max") ?? Infinity;
   if (bound === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
   return bound;
 }

@@ -3,17 +3,17 @@
  *
  * @module
  */
-import { countElementBytes, countElements, storedBytes } from "../graph/file/tensor.ts";
+import { countElementBytes, countElements, countStoredBytes } from "../graph/file/tensor.ts";
 import { GraphIndex, readVector } from "../graph/graph_index.ts";
 import {
   attribute,
   getOpset,
   int64Tensor,
-  intAttribute,
   listRead,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
   type Tensor,
   withGraph,
 } from "../graph/file/proto.ts";
@@ -37,7 +37,7 @@ function toKey(node: Node, index: GraphIndex): string | undefined {
   if (weights.length === 0 || weights.includes(undefined)) return undefined;
   const types = weights.map((tensor) => tensor!.dtype);
   if (node.opType === "MatMulNBits" && weights.length <= 3 && constants.length <= 3) {
-    const sizes = ["K", "bits", "block_size"].map((name) => intAttribute(node, name));
+    const sizes = ["K", "bits", "block_size"].map((name) => readIntAttribute(node, name));
     return JSON.stringify([input, node.opType, types, sizes, weights.length]);
   }
   if (node.opType === "MatMul" && weights[0]!.shape.length === 2) {
@@ -49,7 +49,7 @@ function toKey(node: Node, index: GraphIndex): string | undefined {
 function toPart(product: Node, index: GraphIndex): Part {
   const n = product.opType === "MatMul"
     ? index.constants.get(product.inputs[1]!)!.shape[1]!
-    : intAttribute(product, "N")!;
+    : readIntAttribute(product, "N")!;
   const add = index.onlyConsumer(product.outputs[0]!);
   const other = add?.opType === "Add" && add.inputs.find((name) => name !== product.outputs[0]);
   const vector = other ? readVector(index, other, n) : undefined;
@@ -137,7 +137,7 @@ export function mergeProducts(
     const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
     if (vectors.some(({ shape }) => shape.length !== 1)) continue;
     const joined = join(parts, index, getOpset(model));
-    if (joined.constants.some((tensor) => storedBytes(tensor) > maxBytes)) continue;
+    if (joined.constants.some((tensor) => countStoredBytes(tensor) > maxBytes)) continue;
     constants.push(...joined.constants);
     for (const node of [...nodes, ...joined.dropped]) replaced.set(node, []);
     replaced.set(nodes[0]!, joined.nodes);
@@ -150,7 +150,7 @@ export function mergeProducts(
 
 /** Concatenates constants along their first axis, or along the last of two. The result is computed when it is read. */
 function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
-  const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  const length = tensors.reduce((sum, tensor) => sum + countStoredBytes(tensor), 0);
   const [{ dtype, shape }] = tensors as [Tensor];
   const total = tensors.reduce((sum, tensor) => sum + tensor.shape[axis]!, 0);
   const numRows = axis === 0 ? 1 : shape[0]!;
@@ -161,7 +161,11 @@ function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Ten
     data: {
       kind: "rows",
       numRows,
-      parts: tensors.map((source) => ({ source, from: 0, length: storedBytes(source) / numRows })),
+      parts: tensors.map((source) => ({
+        source,
+        from: 0,
+        length: countStoredBytes(source) / numRows,
+      })),
       length,
     },
     rest: [],

@@ -15,10 +15,10 @@ import {
   readVector,
 } from "../graph/graph_index.ts";
 import {
-  floatAttribute,
-  intAttribute,
-  intsAttribute,
   type Node,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
@@ -58,10 +58,10 @@ function readOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   const gamma = readFactors(index, gammaName ?? "");
   const beta = kind === "layer" ? readVector(index, betaName) : undefined;
   if (kind === "layer" && betaName && beta === undefined) return undefined;
-  const axis = intAttribute(node, "axis") ?? -1;
+  const axis = readIntAttribute(node, "axis") ?? -1;
   // The last axis of `[1, tokens, width]`, or of heads, which have one axis more.
   if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
-  const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
+  const epsilon = readFloatAttribute(node, "epsilon") ?? 1e-5;
   return {
     node,
     params: { kind, epsilon, hasBeta: beta !== undefined },
@@ -187,8 +187,8 @@ function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "in
 /** Finds the tensor whose mean along the last axis is `name`. */
 function findMean(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
-  if (node?.opType !== "ReduceMean" || intAttribute(node, "keepdims") === 0) return undefined;
-  const axes = intsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
+  if (node?.opType !== "ReduceMean" || readIntAttribute(node, "keepdims") === 0) return undefined;
+  const axes = readIntsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && axes[0] === -1 ? node.inputs[0] : undefined;
 }
 

@@ -10,7 +10,7 @@ import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
 import { countElementBytes, countElements, type StoredTensor } from "../graph/file/tensor.ts";
-import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
+import { type Graph, type Node, readIntAttribute, type Tensor } from "../graph/file/proto.ts";
 
 /** Number of positions that are evaluated to recognize a table. */
 const PROBED = 7;
@@ -175,7 +175,7 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
   return isFloat && shape.length === 2 && data.kind !== "memory" &&
     index.graph.nodes.every((node) =>
       !node.inputs.includes(name) ||
-      (node.opType === "Gather" && node.inputs[0] === name && !intAttribute(node, "axis"))
+      (node.opType === "Gather" && node.inputs[0] === name && !readIntAttribute(node, "axis"))
     );
 }
 

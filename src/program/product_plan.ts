@@ -14,10 +14,10 @@ import {
   readVector,
 } from "../graph/graph_index.ts";
 import {
-  floatAttribute,
-  intAttribute,
-  intsAttribute,
   type Node,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
@@ -202,7 +202,7 @@ export function readSplitSizes(
   node: Node,
   width: number,
 ): readonly number[] | undefined {
-  const sizes = readIntegers(index, node.inputs[1]) ?? intsAttribute(node, "split");
+  const sizes = readIntegers(index, node.inputs[1]) ?? readIntsAttribute(node, "split");
   if (sizes !== undefined) return sizes;
   if (node.inputs.length > 1) return undefined;
   return node.outputs.map(() => width / node.outputs.length);
@@ -233,7 +233,7 @@ export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
     return { format: { kind: "columns" }, k, outputs, weights };
   }
   const transposed = opType === "MatMul" ? findTransposed(index, inputs[1]) : undefined;
-  const isTransposed = intAttribute(node, "transB") === 1;
+  const isTransposed = readIntAttribute(node, "transB") === 1;
   const table = transposed ?? (opType === "Gemm" && isTransposed ? weights : undefined);
   if (table?.shape.length === 2) {
     const [outputs, k] = table.shape as [number, number];
@@ -246,9 +246,9 @@ export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
 
 /** Whether a `Gemm` is only a product and a bias, without scale factors. */
 function isPlainGemm(index: GraphIndex, node: Node): boolean {
-  const [alpha, beta] = ["alpha", "beta"].map((name) => floatAttribute(node, name) ?? 1);
+  const [alpha, beta] = ["alpha", "beta"].map((name) => readFloatAttribute(node, name) ?? 1);
   const { inputs: [, , bias = ""] } = node;
-  return alpha === 1 && beta === 1 && !intAttribute(node, "transA") &&
+  return alpha === 1 && beta === 1 && !readIntAttribute(node, "transA") &&
     (bias === "" || readVector(index, bias) !== undefined);
 }
 
@@ -263,9 +263,9 @@ export function findTransposed(
 
 function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
-    intAttribute(node, name)!
+    readIntAttribute(node, name)!
   ) as [number, number, number];
-  const given = intAttribute(node, "bits") ?? 4;
+  const given = readIntAttribute(node, "bits") ?? 4;
   const bits = LEVEL_BITS.find((known) => known === given);
   if (bits === undefined) throw new Refusal(`Its product "${node.name}" has ${given} bits.`);
   const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
@@ -279,7 +279,7 @@ function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   return {
     format: {
       ...{ kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
-      ...(intAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
+      ...(readIntAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
     },
     k,
     outputs,

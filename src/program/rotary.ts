@@ -4,7 +4,7 @@
  * @module
  */
 import { type GraphIndex, readIntegers } from "../graph/graph_index.ts";
-import { intAttribute, type Node } from "../graph/file/proto.ts";
+import { type Node, readIntAttribute } from "../graph/file/proto.ts";
 
 /** A rotation of heads. */
 export interface FoundRotation {
@@ -68,7 +68,7 @@ function ofFirstElements(
   headDim: number,
 ): FoundRotation | undefined {
   const [first, rest] = node.inputs as [string, string];
-  if (node.inputs.length !== 2 || !isLastAxis(intAttribute(node, "axis"))) return undefined;
+  if (node.inputs.length !== 2 || !isLastAxis(readIntAttribute(node, "axis"))) return undefined;
   const size = sizeBefore(index, rest, headDim);
   const sum = index.producers.get(first);
   if (size === undefined || sum?.opType !== "Add") return undefined;
@@ -95,7 +95,7 @@ function readPart(
 ): string | undefined {
   const node = index.producers.get(name);
   if (isSlice(index, node, [from, to])) return node!.inputs[0];
-  const axis = node && intAttribute(node, "axis");
+  const axis = node && readIntAttribute(node, "axis");
   if (node?.opType !== "Split" || !isLastAxis(axis) || node.outputs.length !== 2) return undefined;
   const sizes = readIntegers(index, node.inputs[1]);
   const at = node.outputs.indexOf(name);
@@ -106,8 +106,8 @@ function readPart(
 /** Matches ONNX's own operator, with cosines and sines for each token. */
 function readOperator(node: Node, headDim: number): FoundRotation | undefined {
   const [input, cos, sin, positions = ""] = node.inputs as [string, string, string, string?];
-  const size = intAttribute(node, "rotary_embedding_dim") || headDim;
-  const isInterleaved = intAttribute(node, "interleaved") === 1;
+  const size = readIntAttribute(node, "rotary_embedding_dim") || headDim;
+  const isInterleaved = readIntAttribute(node, "interleaved") === 1;
   const isOwn = node.domain === "" && positions === "";
   return isOwn ? { input, cos, sin, size, isInterleaved } : undefined;
 }
@@ -117,7 +117,7 @@ type Rotated = Pick<FoundRotation, "input" | "isInterleaved">;
 /** Matches `concat(-x[size / 2 ..], x[.. size / 2])`, and returns `x`. */
 function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
-  const axis = node && intAttribute(node, "axis");
+  const axis = node && readIntAttribute(node, "axis");
   if (node?.opType !== "Concat" || node.inputs.length !== 2 || !isLastAxis(axis)) return undefined;
   const [negated, first] = node.inputs.map((input) => index.producers.get(input));
   if (negated?.opType !== "Neg") return undefined;
@@ -144,7 +144,7 @@ function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated |
 function rotatedNeighbours(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "Concat" || node.inputs.length !== 2) return undefined;
-  const axis = intAttribute(node, "axis");
+  const axis = readIntAttribute(node, "axis");
   const [odd, even] = node.inputs.map((input) => {
     const stood = index.producers.get(input);
     const axes = stood?.opType === "Unsqueeze" ? readIntegers(index, stood.inputs[1]) : undefined;

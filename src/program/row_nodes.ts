@@ -7,17 +7,17 @@
  */
 import {
   describeNode,
+  findLiveNodes,
   followBack,
   GraphIndex,
-  liveNodes,
   readIntegers,
 } from "../graph/graph_index.ts";
 import {
   type Graph,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type Node,
+  readIntAttribute,
+  readIntsAttribute,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm, readSkipBias } from "./norms.ts";
@@ -88,10 +88,10 @@ export function readPart(
   graph: GraphIndex,
   { whole, node, name }: { readonly whole: Rows; readonly node: Node; readonly name: string },
 ): Rows {
-  const axis = intAttribute(node, "axis") ?? 0;
+  const axis = readIntAttribute(node, "axis") ?? 0;
   const sizes = readSplitSizes(graph, node, whole.width);
   const isWhole = sizes?.reduce((sum, size) => sum + size, 0) === whole.width;
-  const isEven = node.inputs.length === 1 && intsAttribute(node, "split") === undefined;
+  const isEven = node.inputs.length === 1 && readIntsAttribute(node, "split") === undefined;
   // A split of heads into equal parts would be taken for a split of the row.
   const isOfHeads = isEven && graph.producers.get(node.inputs[0]!)?.opType === "Reshape";
   if (isOfHeads || (sizes !== undefined && !isWhole)) {
@@ -123,10 +123,10 @@ export function takeRows(
   const [table, numbers] = node.inputs as [string, string];
   const constant = index.constants.get(table);
   // `[tokens, width]`, possibly with a batch axis of one before it.
-  const isWanted = numbers === ROWS.name && [0, 1].includes(intAttribute(node, "axis") ?? 0);
+  const isWanted = numbers === ROWS.name && [0, 1].includes(readIntAttribute(node, "axis") ?? 0);
   if (isWanted && allRows) return getRows(table);
   const port = segment.inputs.find((input) => input.name === numbers);
-  const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") &&
+  const isLookup = constant?.shape.length === 2 && !readIntAttribute(node, "axis") &&
     port?.dtype === "int64";
   if (!isWanted && !isLookup) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
   if (constant) {
@@ -188,7 +188,7 @@ export function simplifyToRows(graph: Graph, { dtype, inputs, wanted }: RowGraph
   const types = new Map<string, TensorType>();
   for (const each of [...inputs, ...graph.initializers]) types.set(each.name, each.dtype);
   const inferType = (node: Node): TensorType => {
-    if (node.opType === "Cast") return toDtype(intAttribute(node, "to") ?? 0);
+    if (node.opType === "Cast") return toDtype(readIntAttribute(node, "to") ?? 0);
     const first = types.get(node.inputs[0] ?? "");
     return first === "float16" || first === "float32" ? first : dtype;
   };
@@ -240,7 +240,7 @@ export function simplifyToRows(graph: Graph, { dtype, inputs, wanted }: RowGraph
     renamed.set(output!, input);
     return wanted.has(output!) ? [makeNode("Identity", [input], [output!])] : [];
   });
-  return { ...graph, nodes: liveNodes(nodes, wanted) };
+  return { ...graph, nodes: findLiveNodes(nodes, wanted) };
 }
 
 const OPERATORS = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);

@@ -6,7 +6,7 @@ import { CpuAttention } from "../../src/device/cpu/attention.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import type { GraphSession } from "../../src/device/ort/ort.ts";
-import { storedBytes } from "../../src/graph/file/tensor.ts";
+import { countStoredBytes } from "../../src/graph/file/tensor.ts";
 import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { cutGraph } from "../../src/graph/cut/cut_graph.ts";
@@ -78,7 +78,7 @@ Deno.test("openPagedDecoder() frees attention and segments when the embeddings c
   assert.equal(disposed.count, 1);
   // ONNX Runtime holds a session's weights twice while opening it.
   const opened = backend.opened.map(({ graph }) =>
-    graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0)
+    graph.initializers.reduce((sum, tensor) => sum + countStoredBytes(tensor), 0)
   );
   assert.deepEqual(opened, opened.toSorted((a, b) => b - a));
 });
@@ -89,7 +89,7 @@ Deno.test("openPagedDecoder() does not compile a decoder with too many weights i
   const bytes = new Map(
     options.cut.segments.flatMap(({ model }) => model.graph.initializers)
       .filter(({ dtype }) => dtype === "float32")
-      .map((tensor) => [tensor.name, storedBytes(tensor)]),
+      .map((tensor) => [tensor.name, countStoredBytes(tensor)]),
   ).values().reduce((sum, count) => sum + count, 0);
   for (const [maxCompiledFloatBytes, numCompiled] of [[bytes - 1, 0], [bytes, 1], [undefined, 1]]) {
     const backend = new CountingBackend();

@@ -12,7 +12,7 @@ import { log } from "../../base/log.ts";
 import { startThread } from "../../base/threads.ts";
 import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts";
 import { readFloats, readRange, RowFile } from "../../graph/file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../../graph/file/tensor.ts";
+import { countStoredBytes, type StoredTensor } from "../../graph/file/tensor.ts";
 import type { Dispatch, Program } from "../../program/program.ts";
 import type { KernelsOptions } from "../kernel_executor.ts";
 
@@ -122,7 +122,7 @@ export function listWidths(dispatch: Dispatch): [string, number][] {
 
 /** Whether the rows of a table are read from its file. */
 export function isLarge(table: StoredTensor): boolean {
-  return storedBytes(table) > MAX_TABLE_BYTES;
+  return countStoredBytes(table) > MAX_TABLE_BYTES;
 }
 
 /** The matrix of a product, and the tensors that it is read from. */
@@ -201,7 +201,7 @@ function isForThread(matrices: readonly PlannedMatrix[]): boolean {
   const sources = matrices.flatMap(({ weights, scales, zeroPoints }) =>
     [weights, scales, zeroPoints].filter((source) => source !== undefined)
   );
-  const bytes = sources.reduce((sum, source) => sum + storedBytes(source), 0);
+  const bytes = sources.reduce((sum, source) => sum + countStoredBytes(source), 0);
   return bytes >= MIN_THREAD_BYTES && sources.every(isStored);
 }
 

@@ -8,7 +8,7 @@ import type { InferenceSession } from "onnxruntime-common";
 import { startupStep } from "../../base/errors.ts";
 import { runStep } from "../../base/threads.ts";
 import { keepFreedBlocks } from "../../base/memory.ts";
-import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
+import { describeValues, type GraphSession, type Tensor, toHearthTensors } from "./session.ts";
 import { buildCast } from "../../graph/built_models.ts";
 import type { ExternalData } from "./ort_web.ts";
 
@@ -97,12 +97,12 @@ async function openNativeSession(
     inputs: describeValues(session.inputMetadata),
     outputs: describeValues(session.outputMetadata),
     run: async (feeds, fetches) => {
-      const given = theirTensors(native, feeds);
-      const outputs = fetches && theirTensors(native, fetches);
+      const given = toOrtTensors(native, feeds);
+      const outputs = fetches && toOrtTensors(native, fetches);
       const results = await runStep(() =>
         outputs ? session.run(given, outputs) : session.run(given)
       );
-      return ownTensors(results, fetches);
+      return toHearthTensors(results, fetches);
     },
     release: async () => {
       if (open.delete(session)) await session.release();
@@ -114,7 +114,7 @@ async function openNativeSession(
  * Converts tensors to ONNX Runtime's own Tensor class, since it would mistake any other class for options. Deno's
  * Node-API does not know Float16Array, so its bytes are passed as a Uint16Array.
  */
-function theirTensors<T extends Tensor | null>(
+function toOrtTensors<T extends Tensor | null>(
   { Tensor }: Native,
   tensors: Readonly<Record<string, T>>,
 ): Record<string, T> {

@@ -6,7 +6,7 @@
 import "./no_location.ts";
 import * as ort from "onnxruntime-web/jspi";
 import { runStep } from "../../base/threads.ts";
-import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
+import { describeValues, type GraphSession, type Tensor, toHearthTensors } from "./session.ts";
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = "error";
@@ -61,16 +61,16 @@ export async function openWebSession(
     inputs: describeValues(session.inputMetadata),
     outputs: describeValues(session.outputMetadata),
     run: async (feeds, fetches) => {
-      const outputs = fetches && theirTensors(fetches);
+      const outputs = fetches && toOrtTensors(fetches);
       const run = () => outputs ? session.run(feeds, outputs) : session.run(feeds);
-      return ownTensors(await exclusively(() => runStep(run)), fetches);
+      return toHearthTensors(await exclusively(() => runStep(run)), fetches);
     },
     release: () => exclusively(() => session.release()),
   };
 }
 
 /** Converts tensors to ONNX Runtime's own Tensor class, since it would mistake any other class for options. */
-function theirTensors(
+function toOrtTensors(
   fetches: Readonly<Record<string, Tensor | null>>,
 ): Record<string, ort.Tensor | null> {
   return Object.fromEntries(

@@ -7,7 +7,7 @@ import { basename, dirname } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { readRange, readStoredBytes } from "../../graph/file/stored_range.ts";
-import { storedBytes } from "../../graph/file/tensor.ts";
+import { countStoredBytes } from "../../graph/file/tensor.ts";
 import type { ExternalData } from "./ort.ts";
 import { type ModelProto, type Tensor, withGraph } from "../../graph/file/proto.ts";
 import { writeModel } from "../../graph/file/proto_codec.ts";
@@ -41,7 +41,7 @@ export async function copyWeights(model: ModelProto, files: ModelFiles): Promise
   const parts: { readonly tensor: Tensor; readonly offset: number }[] = [];
   let end = 0;
   const initializers = model.graph.initializers.map((tensor): Tensor => {
-    const length = storedBytes(tensor);
+    const length = countStoredBytes(tensor);
     const isInline = tensor.data.kind === "memory" &&
       (length <= INLINE_BYTES || tensor.dtype === "string");
     if (isInline) return tensor;
@@ -56,7 +56,7 @@ export async function copyWeights(model: ModelProto, files: ModelFiles): Promise
     await readRange(
       tensor,
       { files: files, offset: 0 },
-      data.subarray(offset, offset + storedBytes(tensor)),
+      data.subarray(offset, offset + countStoredBytes(tensor)),
     );
   }
   return { bytes: withConstants(model, initializers), externalData: [{ path: BLOB, data }] };

@@ -57,7 +57,7 @@ export function describeValues(values: readonly InferenceSession.ValueMetadata[]
  *
  * @param fetches the caller's preallocated outputs.
  */
-export function ownTensors(
+export function toHearthTensors(
   results: Tensors,
   fetches: Readonly<Record<string, Tensor | null>> = {},
 ): Tensors {

@@ -8,7 +8,7 @@
  */
 import { Tensor, type Tensors } from "./ort.ts";
 import { countElements } from "../../graph/file/tensor.ts";
-import { type Node, stringAttribute } from "../../graph/file/proto.ts";
+import { type Node, readStringAttribute } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 
 /** Larger graphs are not single operators. */
@@ -56,7 +56,7 @@ function findKernel(node: Node): Kernel | undefined {
   const [, region, scales, sizes] = node.inputs;
   const isPlain = region === "" && scales === "" && sizes !== undefined &&
     node.attributes.length === 1;
-  if (node.opType !== "Resize" || stringAttribute(node, "mode") !== "linear" || !isPlain) {
+  if (node.opType !== "Resize" || readStringAttribute(node, "mode") !== "linear" || !isPlain) {
     return undefined;
   }
   return ([x, , , size]) => resize(x!, ints(size!));

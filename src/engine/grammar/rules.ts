@@ -97,7 +97,7 @@ class NetworkBuilder {
   readonly edges: Edge[][] = [];
   readonly silent: number[][] = [];
   readonly isFinal: boolean[] = [];
-  readonly getRule: number[] = [];
+  readonly ruleByState: number[] = [];
   #rule = -1;
 
   addRule(phrase: Phrase): number {
@@ -157,7 +157,7 @@ class NetworkBuilder {
     this.edges.push([]);
     this.silent.push([]);
     this.isFinal.push(false);
-    return this.getRule.push(this.#rule) - 1;
+    return this.ruleByState.push(this.#rule) - 1;
   }
 }
 
@@ -205,7 +205,7 @@ interface RawNetwork {
   readonly silent: readonly (readonly number[])[];
   readonly isFinal: readonly boolean[];
   /** The rule that each state belongs to. */
-  readonly getRule: readonly number[];
+  readonly ruleByState: readonly number[];
 }
 
 /** Removes dead ends, so that every valid prefix can be completed. @returns `undefined` if no text is valid. */
@@ -213,7 +213,7 @@ function prune(
   raw: RawNetwork,
   { expressions, starts, root }: Pick<Network, "expressions" | "starts" | "root">,
 ): Network | undefined {
-  const { silent, isFinal, getRule } = raw;
+  const { silent, isFinal, ruleByState } = raw;
   const isAlive = (edge: Edge) => edge.kind !== "terminal" || !expressions.isEmpty(edge.value);
   const edges = raw.edges.map((each) => each.filter(isAlive));
 
@@ -226,7 +226,7 @@ function prune(
     }
   });
   silent.forEach((each, state) => each.forEach((next) => before[next]!.push(state)));
-  const isOfUse = spread(isFinal, { starts, getRule, before, callers });
+  const isOfUse = spread(isFinal, { starts, ruleByState, before, callers });
   if (!isOfUse[starts[root]!]) return undefined;
 
   const silently = edges.map((): number[] => []);
@@ -240,7 +240,7 @@ function prune(
   silent.forEach((each, state) => each.forEach((next) => silently[next]!.push(state)));
   const endsSilently = spread(isFinal, {
     starts,
-    getRule,
+    ruleByState,
     before: silently,
     callers: silentCallers,
   });
@@ -287,13 +287,13 @@ function findLast(
 /** Finds the states from which a final state can be reached, through rules that can be completed. */
 function spread(isFinal: readonly boolean[], parts: {
   readonly starts: readonly number[];
-  readonly getRule: readonly number[];
+  readonly ruleByState: readonly number[];
   /** For each state, the states that lead to it. */
   readonly before: readonly (readonly number[])[];
   /** For each rule, the states before and after its calls. */
   readonly callers: readonly (readonly [number, number][])[];
 }): boolean[] {
-  const { starts, getRule, before, callers } = parts;
+  const { starts, ruleByState, before, callers } = parts;
   const reaches = [...isFinal];
   const queue = reaches.flatMap((is, state) => is ? [state] : []);
   const add = (state: number) => {
@@ -311,7 +311,7 @@ function spread(isFinal: readonly boolean[], parts: {
       const [from, rule] = [waiting[state]![i]!, waiting[state]![i + 1]!];
       if (reaches[starts[rule]!]) add(from);
     }
-    const rule = getRule[state]!;
+    const rule = ruleByState[state]!;
     if (starts[rule] !== state) continue;
     for (const [from, next] of callers[rule]!) if (reaches[next]) add(from);
   }

@@ -13,7 +13,7 @@ import {
 import type { Value } from "../evaluate/value.ts";
 import type { StoredTensor } from "../file/tensor.ts";
 import { COPYING, describeNode, followBack, type GraphIndex } from "../graph_index.ts";
-import { floatAttribute, type Node, type Tensor } from "../file/proto.ts";
+import { type Node, readFloatAttribute, type Tensor } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
@@ -80,7 +80,7 @@ export function getName(node: Node): string {
 
 /** Reads a node's scale. An attribute of 0 or an absent one means `1 / sqrt(headDim)`. */
 export function readScale(node: Node, headDim: number): number {
-  return floatAttribute(node, "scale") || 1 / Math.sqrt(headDim);
+  return readFloatAttribute(node, "scale") || 1 / Math.sqrt(headDim);
 }
 
 /** Returns a number if it is positive: windows and caps of zero or less mean that there is none. */

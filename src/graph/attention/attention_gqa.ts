@@ -24,19 +24,19 @@ import type { StoredTensor } from "../file/tensor.ts";
 import { describeNode } from "../graph_index.ts";
 import {
   type AttributeValue,
-  floatAttribute,
   int64Tensor,
-  intAttribute,
   makeNode,
   type Node,
-  stringAttribute,
+  readFloatAttribute,
+  readIntAttribute,
+  readStringAttribute,
   type Tensor,
 } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
 function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
-  if (intAttribute(node, "do_rotary") !== 1) return undefined;
+  if (readIntAttribute(node, "do_rotary") !== 1) return undefined;
   const [cosName, sinName] = [getInputName(node, 7), getInputName(node, 8)];
   if (cosName === undefined || sinName === undefined) {
     throw new Refusal(`${describeNode(node)} has do_rotary set, but no cos_cache and sin_cache.`);
@@ -49,8 +49,8 @@ function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
   return {
     cos,
     sin: requireConstant(search, sinName, node),
-    dim: intAttribute(node, "rotary_embedding_dim") || 2 * (cos.shape[1] ?? 0),
-    interleaved: intAttribute(node, "rotary_interleaved") === 1,
+    dim: readIntAttribute(node, "rotary_embedding_dim") || 2 * (cos.shape[1] ?? 0),
+    interleaved: readIntAttribute(node, "rotary_interleaved") === 1,
   };
 }
 
@@ -58,7 +58,7 @@ function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
 function readSinks(node: Node, search: Search, heads: number): StoredTensor | undefined {
   const sink = getInputName(node, 11);
   if (sink !== undefined) return requireConstant(search, sink, node);
-  if (intAttribute(node, "smooth_softmax") !== 1) return undefined;
+  if (readIntAttribute(node, "smooth_softmax") !== 1) return undefined;
   return {
     name: `${node.outputs[0]}/zero_sinks`,
     dtype: "float32",
@@ -73,14 +73,14 @@ export function findGroupQueryAttention(
   search: Search,
 ): FoundAttention | undefined {
   if (node.opType !== "GroupQueryAttention" || node.domain !== "com.microsoft") return undefined;
-  const heads = intAttribute(node, "num_heads") ?? 0;
-  const kvHeads = intAttribute(node, "kv_num_heads") ?? heads;
+  const heads = readIntAttribute(node, "num_heads") ?? 0;
+  const kvHeads = readIntAttribute(node, "kv_num_heads") ?? heads;
   // Hearth's own cache replaces a quantised one. Keys and values are then not rounded.
   const isQuantized = ["k_quant_type", "v_quant_type"].some((name) =>
-    (stringAttribute(node, name) ?? "NONE") !== "NONE"
+    (readStringAttribute(node, name) ?? "NONE") !== "NONE"
   );
   refuseInputs(node, { attention_bias: 10, ...isQuantized ? {} : { k_scale: 12, v_scale: 13 } });
-  if (intAttribute(node, "causal") === 0) {
+  if (readIntAttribute(node, "causal") === 0) {
     throw new Refusal(`${describeNode(node)} is not causal.`);
   }
   requireCache(search, node, getInputName(node, 3), getInputName(node, 4));
@@ -118,8 +118,8 @@ export function findGroupQueryAttention(
     vHeadDim,
     scale: readScale(node, headDim),
     rotary,
-    localWindow: positive(intAttribute(node, "local_window_size")),
-    softcap: positive(floatAttribute(node, "softcap")),
+    localWindow: positive(readIntAttribute(node, "local_window_size")),
+    softcap: positive(readFloatAttribute(node, "softcap")),
     sinks: readSinks(node, search, heads),
     maxPositions: rotary?.cos.shape[0] ?? Infinity,
   });
@@ -146,7 +146,7 @@ class HeadNorms {
 
   constructor(node: Node) {
     this.#name = node.outputs[0]!;
-    const epsilon = floatAttribute(node, "qk_norm_epsilon") ?? DEFAULT_EPSILON;
+    const epsilon = readFloatAttribute(node, "qk_norm_epsilon") ?? DEFAULT_EPSILON;
     this.#attributes = { axis: -1, epsilon: { float: epsilon }, stash_type: 1 };
   }
 

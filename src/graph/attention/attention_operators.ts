@@ -23,7 +23,13 @@ import {
   type Search,
 } from "./attention.ts";
 import { describeNode } from "../graph_index.ts";
-import { floatAttribute, int64Tensor, intAttribute, makeNode, type Node } from "../file/proto.ts";
+import {
+  int64Tensor,
+  makeNode,
+  type Node,
+  readFloatAttribute,
+  readIntAttribute,
+} from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import type { ProvenMask } from "./attention_mask.ts";
 import { followCache, type SpelledOutOperand } from "./traced_operand.ts";
@@ -106,7 +112,7 @@ function addBias(
  * @throws {Refusal} when it reads keys of other tokens, or has packed operands and a bias.
  */
 export function readMultiHead(node: Node, search: Search): Omit<FoundAttention, "maxPositions"> {
-  const heads = intAttribute(node, "num_heads") ?? 0;
+  const heads = readIntAttribute(node, "num_heads") ?? 0;
   const { before, headDim, vHeadDim, ...operands } = readMultiHeadOperands(node, search, heads);
   const bias = getInputName(node, 3);
   if (bias !== undefined && before.length > 0) {
@@ -146,7 +152,7 @@ export function findMultiHeadAttention(
     ...readMultiHead(node, search),
     ...proveNodeMask(node, search, {
       mask: getInputName(node, 5),
-      isCausal: intAttribute(node, "unidirectional") === 1,
+      isCausal: readIntAttribute(node, "unidirectional") === 1,
     }),
   };
 }
@@ -155,14 +161,14 @@ export function findMultiHeadAttention(
  * Proves the mask of `Attention`, which is causal by attribute, by mask or both. Opset 25 adds attributes for a window.
  */
 function proveMask(node: Node, search: Search, hasPast: boolean): ProvenMask {
-  const isCausal = intAttribute(node, "is_causal") === 1 ||
-    intAttribute(node, "right_window_size") === 0;
+  const isCausal = readIntAttribute(node, "is_causal") === 1 ||
+    readIntAttribute(node, "right_window_size") === 0;
   if (isCausal && !hasPast) {
     // Without a past, the operator aligns the first query with the first key.
     throw new Refusal(`${describeNode(node)} is causal by attribute, but has no past.`);
   }
   const mask = proveNodeMask(node, search, { mask: getInputName(node, 3), isCausal });
-  const left = intAttribute(node, "left_window_size") ?? -1;
+  const left = readIntAttribute(node, "left_window_size") ?? -1;
   if (left < 0) return mask;
   return { ...mask, localWindow: Math.min(mask.localWindow ?? Infinity, left + 1) };
 }
@@ -189,7 +195,7 @@ function readOperandsWithPast(node: Node, search: Search, layout: Layout): Opera
     readonly number[],
   ];
   const isHeadMajor = layout === "head_major";
-  const kvHeads = isHeadMajor ? keyShape[1]! : intAttribute(node, "kv_num_heads") ?? 0;
+  const kvHeads = isHeadMajor ? keyShape[1]! : readIntAttribute(node, "kv_num_heads") ?? 0;
   return {
     k: { tensor: key, layout, offset: 0 },
     v: { tensor: value, layout, offset: 0 },
@@ -242,9 +248,9 @@ export function findOnnxAttention(
     q: { tensor: query, layout, offset: 0 },
     ...operands,
     output: { tensor: node.outputs[0]!, layout },
-    heads: layout === "head_major" ? shape[1]! : intAttribute(node, "q_num_heads") ?? 0,
+    heads: layout === "head_major" ? shape[1]! : readIntAttribute(node, "q_num_heads") ?? 0,
     scale: readScale(node, operands.headDim) * factor,
-    softcap: positive(floatAttribute(node, "softcap")),
+    softcap: positive(readFloatAttribute(node, "softcap")),
     ...proveMask(node, search, hasPast),
   };
 }

@@ -20,7 +20,13 @@ import {
 import { type MaskReader, readVisibility, type Visibility } from "./attention_mask.ts";
 import { readMultiHead } from "./attention_operators.ts";
 import { describeNode } from "../graph_index.ts";
-import { floatAttribute, intAttribute, intsAttribute, makeNode, type Node } from "../file/proto.ts";
+import {
+  makeNode,
+  type Node,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
+} from "../file/proto.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
@@ -36,7 +42,7 @@ function findWindow(node: Node, search: Search, mask: string | undefined): numbe
 }
 
 function refuseCausal(node: Node, attribute: string): void {
-  if (intAttribute(node, attribute) !== 1) return;
+  if (readIntAttribute(node, attribute) !== 1) return;
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
@@ -70,15 +76,15 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
   if (node.opType !== "Attention" || node.domain !== "com.microsoft") return undefined;
   refuseInputs(node, { past: 4, past_sequence_length: 6 });
   refuseCausal(node, "unidirectional");
-  if (intAttribute(node, "do_rotary") === 1) {
+  if (readIntAttribute(node, "do_rotary") === 1) {
     throw new Refusal(`${describeNode(node)} rotates its queries and keys itself.`);
   }
   requireNoPadding(search, node, getInputName(node, 3));
   const [input, weights, bias] = node.inputs as [string, string, string?];
   const [, width] = requireConstant(search, weights, node).shape as [number, number];
-  const sizes = intsAttribute(node, "qkv_hidden_sizes") ?? [width / 3, width / 3, width / 3];
+  const sizes = readIntsAttribute(node, "qkv_hidden_sizes") ?? [width / 3, width / 3, width / 3];
   const [query, key, value] = sizes as [number, number, number];
-  const heads = intAttribute(node, "num_heads") ?? 0;
+  const heads = readIntAttribute(node, "num_heads") ?? 0;
   const [product, sum] = [`${node.outputs[0]}/projected`, `${node.outputs[0]}/biased`];
   const before = [makeNode("MatMul", [input, weights], [product])];
   if (bias) before.push(makeNode("Add", [product, bias], [sum]));
@@ -109,8 +115,8 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
   const [query, key, value] = shapes as [readonly number[], readonly number[], readonly number[]];
   const layout = query.length === 4 ? "head_major" : "token_major";
   const isHeadMajor = layout === "head_major";
-  const heads = isHeadMajor ? query[1]! : intAttribute(node, "q_num_heads") ?? 0;
-  const kvHeads = isHeadMajor ? key[1]! : intAttribute(node, "kv_num_heads") ?? 0;
+  const heads = isHeadMajor ? query[1]! : readIntAttribute(node, "q_num_heads") ?? 0;
+  const kvHeads = isHeadMajor ? key[1]! : readIntAttribute(node, "kv_num_heads") ?? 0;
   const getSize = (shape: readonly number[]) => isHeadMajor ? shape[3]! : shape[2]! / kvHeads;
   const operands = node.inputs.map((tensor): Operand => ({ tensor, layout, offset: 0 }));
   return {
@@ -124,7 +130,7 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
     headDim: getSize(key),
     vHeadDim: getSize(value),
     scale: readScale(node, getSize(key)),
-    softcap: positive(floatAttribute(node, "softcap")),
+    softcap: positive(readFloatAttribute(node, "softcap")),
     window: findWindow(node, search, getInputName(node, 3)),
     maxPositions: Infinity,
   };

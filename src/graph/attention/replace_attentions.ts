@@ -9,13 +9,13 @@ import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
 import { findMultiHeadAttention, findOnnxAttention } from "./attention_operators.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
-import { liveNodes } from "../graph_index.ts";
+import { findLiveNodes } from "../graph_index.ts";
 import {
   type Graph,
   int64Tensor,
-  intsAttribute,
   makeNode,
   type Node,
+  readIntsAttribute,
   type Tensor,
 } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
@@ -97,7 +97,7 @@ function swap(rank: number): number[] {
 
 function isSwap(node: Node | undefined, rank: number): node is Node {
   return node?.opType === "Transpose" &&
-    intsAttribute(node, "perm")?.join() === swap(rank).join();
+    readIntsAttribute(node, "perm")?.join() === swap(rank).join();
 }
 
 /** Nodes and constants added with an attention. */
@@ -287,7 +287,7 @@ export function replaceAttentions(
     const isReplaced = node.outputs.some((output) => replaced.has(output));
     return isReplaced ? added : [...added, node];
   });
-  const live = liveNodes(nodes, wanted);
+  const live = findLiveNodes(nodes, wanted);
   return {
     graph: { ...graph, nodes: live, initializers: constants },
     attentions: kernelNodes.filter(({ node }) => live.includes(node)),

@@ -12,7 +12,7 @@ import { countElements } from "../file/tensor.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
-import { intAttribute, type Node } from "../file/proto.ts";
+import { type Node, readIntAttribute } from "../file/proto.ts";
 
 /** Operators that may rearrange an operand between its rows or cache and the product. */
 const MOVING = new Set(
@@ -192,7 +192,7 @@ function findCache(search: Search, tensor: string): Node | undefined {
   return findBack(search.index, tensor, MOVING_OR_JOINING, (node) => {
     const [past, added] = node.inputs;
     if (node.opType !== "Concat" || node.inputs.length !== 2) return false;
-    const axis = intAttribute(node, "axis") ?? 0;
+    const axis = readIntAttribute(node, "axis") ?? 0;
     return (axis === 2 || axis === -2) && findCacheInput(search, past!) !== undefined &&
       findCacheInput(search, added!) === undefined;
   });

@@ -12,7 +12,7 @@ import { countElements } from "../file/tensor.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
+import { type Node, readIntAttribute, readIntsAttribute } from "../file/proto.ts";
 
 /** Keys or values of an attention. */
 type WholeOperand =
@@ -95,7 +95,7 @@ function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
   const sizes = query && readSizes(query, batch);
   if (sizes === undefined || numKeys === undefined) return undefined;
   const rank = query!.length;
-  const axis = intAttribute(softmax, "axis") ?? -1;
+  const axis = readIntAttribute(softmax, "axis") ?? -1;
   if (axis !== -1 && axis !== rank - 1) return undefined;
   const heads = rank === 4 ? ["b", "h"] : ["bh"];
   const ofQueries = { ...search, sizes };
@@ -177,7 +177,7 @@ function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
 }
 
 function isAppending(node: Node): boolean {
-  const axis = intAttribute(node, "axis");
+  const axis = readIntAttribute(node, "axis");
   return node.opType === "Concat" && node.inputs.length === 2 && (axis === 2 || axis === -2);
 }
 
@@ -306,6 +306,6 @@ export function regroup(axes: Axes, shape: readonly number[], sizes: AtomSizes):
 
 /** The axes after a `Transpose`; `undefined` if it is for another number of axes. */
 export function permute(axes: Axes, node: Node): Axes | undefined {
-  const perm = intsAttribute(node, "perm") ?? [...axes.keys()].reverse();
+  const perm = readIntsAttribute(node, "perm") ?? [...axes.keys()].reverse();
   return perm.length === axes.length ? perm.map((axis) => axes[axis]!) : undefined;
 }

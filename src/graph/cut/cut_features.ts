@@ -11,7 +11,7 @@ import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
 import { liftConstants } from "../file/lift_constants.ts";
 import type { EncoderNode, Segment, TensorPort } from "../graph_cut.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex } from "../graph_index.ts";
 import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
 import { buildSegment, type Partition, partitionNodes } from "./segments.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
@@ -96,7 +96,7 @@ function replaceAttentions(
   const nodeByOutput = new Map(
     attentions.map(({ found, node }) => [index.producers.get(found.output)!, node]),
   );
-  const nodes = liveNodes(graph.nodes.map((node) => nodeByOutput.get(node) ?? node), [wanted]);
+  const nodes = findLiveNodes(graph.nodes.map((node) => nodeByOutput.get(node) ?? node), [wanted]);
   const outputs = graph.outputs.filter(({ name }) => name === wanted);
   return new GraphIndex({ ...graph, nodes, outputs });
 }

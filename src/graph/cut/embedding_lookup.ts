@@ -7,16 +7,16 @@
  */
 import { type GraphCut, rebuildSegment, type Segment, type TensorPort } from "../graph_cut.ts";
 import { sliceRows, type TensorType, toDtypeCode } from "../file/tensor.ts";
-import { GraphIndex, isIndex, liveNodes } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex, isIndex } from "../graph_index.ts";
 import {
   type Graph,
   hasSubgraph,
   int64Tensor,
-  intAttribute,
   listRead,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
@@ -62,18 +62,18 @@ function toLookup(node: Node, constants: ReadonlyMap<string, Tensor>): Embedding
   const [numRows, packedWidth] = values?.shape ?? [];
   if (values === undefined || packedWidth === undefined || values.shape.length !== 2) return;
   const common = { ids: node.inputs[1]!, output: node.outputs[0]!, numRows: numRows!, values };
-  if (node.opType === "Gather" && (intAttribute(node, "axis") ?? 0) === 0) {
+  if (node.opType === "Gather" && (readIntAttribute(node, "axis") ?? 0) === 0) {
     return isFloat(values.dtype)
       ? { ...common, dtype: values.dtype, width: packedWidth }
       : undefined;
   }
   if (node.opType !== "GatherBlockQuantized" || !TABLE_DTYPES.has(values.dtype)) return;
   const isPacked = values.dtype === "uint8";
-  const storedBits = isPacked ? intAttribute(node, "bits") ?? 4 : 4;
+  const storedBits = isPacked ? readIntAttribute(node, "bits") ?? 4 : 4;
   const bits = TABLE_BITS.find((each) => each === storedBits);
-  const blockSize = intAttribute(node, "block_size") ?? 128;
-  const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
-    [1, -1].includes(intAttribute(node, "quantize_axis") ?? 1);
+  const blockSize = readIntAttribute(node, "block_size") ?? 128;
+  const isByRow = (readIntAttribute(node, "gather_axis") ?? 0) === 0 &&
+    [1, -1].includes(readIntAttribute(node, "quantize_axis") ?? 1);
   if (!isByRow || bits === undefined || !scales || !isFloat(scales.dtype)) return;
   if (node.inputs[3] && zeroPoints?.dtype !== values.dtype) return;
   return {
@@ -91,7 +91,7 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
 /** The node that casts the result of a float16 lookup to float32, if nothing else reads the result. */
 function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
   const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
-  const isCast = only?.opType === "Cast" && intAttribute(only, "to") === toDtypeCode("float32");
+  const isCast = only?.opType === "Cast" && readIntAttribute(only, "to") === toDtypeCode("float32");
   return isCast ? only : undefined;
 }
 
@@ -143,7 +143,7 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
 export function splitByLookup(model: ModelProto): readonly ModelProto[] {
   const { graph } = model;
   const parts = graph.outputs.map((output) => {
-    const nodes = liveNodes(graph.nodes, [output.name]);
+    const nodes = findLiveNodes(graph.nodes, [output.name]);
     const read = new Set(nodes.flatMap(({ inputs }) => inputs));
     return withGraph(model, {
       nodes,
@@ -207,7 +207,7 @@ function embeddingModel(
   { ids, output, dtype, width }: EmbeddingLookup,
 ): ModelProto {
   const { graph } = model;
-  const nodes = liveNodes(graph.nodes, [output]);
+  const nodes = findLiveNodes(graph.nodes, [output]);
   return withGraph(model, {
     name: "embedding",
     nodes,
@@ -249,7 +249,7 @@ function rewrite(segment: Segment, input: string): Segment {
   const nodes = graph.nodes.flatMap((node) => {
     const [table, indices] = node.inputs.map((name) => index.constants.get(name));
     const isLookup = node.opType === "Gather" && table?.shape.length === 2 && !indices &&
-      (intAttribute(node, "axis") ?? 0) === 0;
+      (readIntAttribute(node, "axis") ?? 0) === 0;
     const offset = isLookup ? findOffset(index, node.inputs[1]!, input) : undefined;
     if (offset === undefined || node.inputs[1] === input) return [node];
     const [numRows] = table!.shape as [number];
@@ -269,7 +269,7 @@ function rewrite(segment: Segment, input: string): Segment {
     };
     return rank === 2 ? [lookup] : [lookup, makeNode("Reshape", [found, shape.name], [output])];
   });
-  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  const live = findLiveNodes(nodes, graph.outputs.map(({ name }) => name));
   return rebuildSegment(segment, live, [...constants.values()]);
 }
 

@@ -7,7 +7,7 @@ import { StartupError } from "../../base/errors.ts";
 import type { EmbeddingLookup } from "./embedding_lookup.ts";
 import { type ModelFiles, readOpenFile } from "../file/external_data.ts";
 import { readStoredBytes } from "../file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../file/tensor.ts";
+import { countStoredBytes, type StoredTensor } from "../file/tensor.ts";
 
 /** Maximum number of bytes of cached rows. */
 const CACHE_BYTES = 4 * 2 ** 20;
@@ -139,7 +139,7 @@ export class EmbeddingTable {
     let file = this.#files.get(path);
     if (file === undefined) this.#files.set(path, file = await Deno.open(path));
     const { size } = await file.stat();
-    if (data.offset + storedBytes(tensor) > size) {
+    if (data.offset + countStoredBytes(tensor) > size) {
       throw new StartupError(
         `${path} ends at byte ${size}, but the graph needs ${data.length} bytes from ` +
           `${data.offset} on; the download may be incomplete.`,

@@ -8,7 +8,7 @@
 import { isIndexDtype } from "../file/tensor.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex } from "../graph_index.ts";
 import {
   type Graph,
   hasSubgraph,
@@ -251,7 +251,7 @@ export function foldLengths(
   return {
     graph: {
       ...graph,
-      nodes: liveNodes(nodes, wanted),
+      nodes: findLiveNodes(nodes, wanted),
       initializers: [...graph.initializers, ...folder.constants],
       inputs: needsInput ? [...graph.inputs, positions!] : graph.inputs,
     },

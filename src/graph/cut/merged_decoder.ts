@@ -9,7 +9,7 @@ import { toDtypeCode } from "../file/tensor.ts";
 import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
-import { GraphIndex, listReads, liveNodes, readNested, sortNodes } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex, listReads, readNested, sortNodes } from "../graph_index.ts";
 import { cutGraph, type CutOptions } from "./cut_graph.ts";
 import { liftConstants } from "../file/lift_constants.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
@@ -164,7 +164,7 @@ function renameInner<Inner extends Pick<Graph, "nodes"> & { readonly outputs: re
 export function keepOutputs(model: ModelProto, names: readonly string[]): ModelProto {
   const { graph } = model;
   const outputs = graph.outputs.filter(({ name }) => names.includes(name));
-  const nodes = liveNodes(graph.nodes, names);
+  const nodes = findLiveNodes(graph.nodes, names);
   const needed = new Set([...names, ...nodes.flatMap(listReads)]);
   const isNeeded = ({ name }: { readonly name: string }) => needed.has(name);
   return withGraph(model, {
@@ -234,7 +234,7 @@ export function nameStepAttentions(
     }
   }
   const nodes = graph.nodes.flatMap((node) => replacements.get(node) ?? [node]);
-  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  const live = findLiveNodes(nodes, graph.outputs.map(({ name }) => name));
   return { model: withGraph(model, { ...graph, nodes: live }), crossInputs };
 }
 

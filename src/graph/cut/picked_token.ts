@@ -15,10 +15,10 @@ import {
   type Graph,
   hasSubgraph,
   int64Tensor,
-  intAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
@@ -134,7 +134,7 @@ class KnownTensors {
       const axes = this.#probes.short()[0]!.value(node.inputs[3] ?? "")?.data;
       return axes !== undefined && axes.every(isRowAxis);
     }
-    return isRowAxis(intAttribute(node, "axis") ?? (node.opType === "Split" ? 0 : -1));
+    return isRowAxis(readIntAttribute(node, "axis") ?? (node.opType === "Split" ? 0 : -1));
   }
 
   #isConstant(name: string): boolean {

@@ -8,7 +8,7 @@
  */
 import { countElements } from "../file/tensor.ts";
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
-import { hasSubgraph, intAttribute, type Node } from "../file/proto.ts";
+import { hasSubgraph, type Node, readIntAttribute } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { findDependents } from "./fold_lengths.ts";
 import { describeNode } from "../graph_index.ts";
@@ -47,7 +47,7 @@ const aligned: TokenAxisRule = (_node, { inputs, output }) =>
 
 /** Operators that work along one axis, by default the last. The tokens must be on an earlier one. */
 const alongAxis: TokenAxisRule = (node, { inputs }) => {
-  const axis = intAttribute(node, "axis") ?? -1;
+  const axis = readIntAttribute(node, "axis") ?? -1;
   return inputs.every((input) =>
     input === undefined || input.axis < (axis < 0 ? axis + input.shape.length : axis)
   );
@@ -76,7 +76,7 @@ const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
 const besideAxis =
   (name: string, fallback: number) => (node: Node, { inputs, output }: NodeAxes) => {
     const rank = output?.shape.length ?? 0;
-    const axis = intAttribute(node, name) ?? fallback;
+    const axis = readIntAttribute(node, name) ?? fallback;
     return inputs.every((input) => isAligned(input, output)) &&
       output?.axis !== (axis < 0 ? axis + rank : axis);
   };
@@ -84,7 +84,7 @@ const besideAxis =
 /** Lookups of a table's rows by token, or of a part of each token's row. */
 const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, indices] }) => {
   if (table === undefined) return true;
-  const axis = intAttribute(node, attribute) ?? 0;
+  const axis = readIntAttribute(node, attribute) ?? 0;
   return indices === undefined && table.axis !== (axis < 0 ? axis + table.shape.length : axis);
 };
 
@@ -125,7 +125,7 @@ const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   MatMulIntegerToFloat: product,
   DynamicQuantizeMatMul: product,
   Gemm: (node, { inputs: [a, b] }) =>
-    b === undefined && intAttribute(node, "transA") !== 1 && a?.axis !== 1,
+    b === undefined && readIntAttribute(node, "transA") !== 1 && a?.axis !== 1,
   MatMulNBits: alongLast,
   MatMulBnb4: alongLast,
   MoE: alongLast,
@@ -161,7 +161,7 @@ const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   ScatterElements: besideAxis("axis", 0),
   // The new axis is the last one.
   OneHot: (node, { inputs: [indices], output }) =>
-    (intAttribute(node, "axis") ?? -1) === -1 && indices?.axis === output?.axis &&
+    (readIntAttribute(node, "axis") ?? -1) === -1 && indices?.axis === output?.axis &&
     indices?.multiple === output?.multiple,
   Slice: slicing,
   Gather: gather("axis"),

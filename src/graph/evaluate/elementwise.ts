@@ -4,7 +4,7 @@
  * @module
  */
 import { countElements, type TensorType, toDtype } from "../file/tensor.ts";
-import { floatAttribute, intAttribute } from "../file/proto.ts";
+import { readFloatAttribute, readIntAttribute } from "../file/proto.ts";
 import {
   broadcastShapes,
   broadcastStrides,
@@ -74,7 +74,7 @@ function comparison(compute: Scalar): Rule {
 }
 
 function cast(call: Call): readonly [Value] {
-  const dtype = toDtype(intAttribute(call.node, "to") ?? 0);
+  const dtype = toDtype(readIntAttribute(call.node, "to") ?? 0);
   const input = need(call, 0);
   if (dtype === "bool") return zip([input], dtype, (x) => x === 0 ? 0 : 1);
   return zip([input], dtype, isInteger(dtype) ? Math.trunc : (x) => x);
@@ -83,8 +83,8 @@ function cast(call: Call): readonly [Value] {
 /** `Clip` with its bounds as inputs, or as attributes before opset 11. */
 function clip(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const low = call.inputs[1]?.data?.[0] ?? floatAttribute(call.node, "min");
-  const high = call.inputs[2]?.data?.[0] ?? floatAttribute(call.node, "max");
+  const low = call.inputs[1]?.data?.[0] ?? readFloatAttribute(call.node, "min");
+  const high = call.inputs[2]?.data?.[0] ?? readFloatAttribute(call.node, "max");
   return zip(
     [input],
     input.dtype,
@@ -154,7 +154,7 @@ export const ELEMENTWISE_RULES: Rules = {
   Mod: (call) => {
     const [a, b] = [need(call, 0), need(call, 1)];
     // With fmod=1 the sign is the dividend's, otherwise the divisor's.
-    const fmod = intAttribute(call.node, "fmod") === 1;
+    const fmod = readIntAttribute(call.node, "fmod") === 1;
     return zip([a, b], a.dtype, (x, y) => fmod ? x! % y! : ((x! % y!) + y!) % y!);
   },
   Pow: folded(() => Math.pow),

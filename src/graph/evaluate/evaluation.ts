@@ -7,7 +7,7 @@
  */
 import { GraphIndex, readNested } from "../graph_index.ts";
 import { liftConstants } from "../file/lift_constants.ts";
-import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
+import { type Node, readIntAttribute, readIntsAttribute } from "../file/proto.ts";
 import { ELEMENTWISE_RULES } from "./elementwise.ts";
 import { INDEXING_RULES } from "./indexing.ts";
 import { LAYOUT_RULES } from "./layout.ts";
@@ -36,10 +36,10 @@ export interface Scan {
 
 /** Reads a forward `Scan`; `undefined` for any other node. */
 export function readScan(node: Node): Scan | undefined {
-  const numScanned = intAttribute(node, "num_scan_inputs");
+  const numScanned = readIntAttribute(node, "num_scan_inputs");
   if (node.opType !== "Scan" || numScanned === undefined) return undefined;
   const directions = ["scan_input_directions", "scan_output_directions"]
-    .flatMap((name) => intsAttribute(node, name) ?? []);
+    .flatMap((name) => readIntsAttribute(node, name) ?? []);
   const message = node.attributes.find(({ name }) => name === "body")?.message;
   if (message === undefined || directions.some((direction) => direction !== 0)) return undefined;
   const { nodes, initializers, inputs, outputs } = readNested(message);
@@ -49,7 +49,7 @@ export function readScan(node: Node): Scan | undefined {
   }));
   const numStates = inputs.length - numScanned;
   const axes = (name: string, count: number) =>
-    intsAttribute(node, name) ?? new Array<number>(count).fill(0);
+    readIntsAttribute(node, name) ?? new Array<number>(count).fill(0);
   return {
     ...{ body, inputs, outputs, numStates },
     inputAxes: axes("scan_input_axes", numScanned),

@@ -4,7 +4,7 @@
  * @module
  */
 import { countElements } from "../file/tensor.ts";
-import { intAttribute, stringAttribute } from "../file/proto.ts";
+import { readIntAttribute, readStringAttribute } from "../file/proto.ts";
 import {
   type Call,
   computeStrides,
@@ -35,7 +35,7 @@ function computed(
 
 function gather(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
-  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, source.shape.length);
+  const axis = normalizeAxis(readIntAttribute(call.node, "axis") ?? 0, source.shape.length);
   const size = source.shape[axis]!;
   const inner = countElements(source.shape.slice(axis + 1));
   const shape = [...source.shape.slice(0, axis), ...indices.shape, ...source.shape.slice(axis + 1)];
@@ -53,7 +53,7 @@ function gather(call: Call): readonly [Value] {
 
 function gatherElements(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
-  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, source.shape.length);
+  const axis = normalizeAxis(readIntAttribute(call.node, "axis") ?? 0, source.shape.length);
   const { data } = source;
   const picks = indices.data;
   if (data === undefined || picks === undefined) {
@@ -74,7 +74,7 @@ function gatherElements(call: Call): readonly [Value] {
 function oneHot(call: Call): readonly [Value] {
   const { shape } = need(call, 0);
   const [depth] = needData(call, 1);
-  if ((intAttribute(call.node, "axis") ?? -1) !== -1) throw new UnknownValue("axis");
+  if ((readIntAttribute(call.node, "axis") ?? -1) !== -1) throw new UnknownValue("axis");
   return [{ dtype: need(call, 2).dtype, shape: [...shape, depth!] }];
 }
 
@@ -86,7 +86,7 @@ function scattered(call: Call): readonly [Value] {
 
 function gatherNd(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
-  if (intAttribute(call.node, "batch_dims")) throw new UnknownValue("batch_dims");
+  if (readIntAttribute(call.node, "batch_dims")) throw new UnknownValue("batch_dims");
   const depth = indices.shape.at(-1) ?? 0;
   const tail = source.shape.slice(depth);
   const inner = countElements(tail);
@@ -112,7 +112,7 @@ function scatterNd(call: Call): readonly [Value] {
   if (data === undefined || picks === undefined || updates.data === undefined) {
     return computed(source, source.shape, undefined);
   }
-  if ((stringAttribute(call.node, "reduction") ?? "none") !== "none") {
+  if ((readStringAttribute(call.node, "reduction") ?? "none") !== "none") {
     throw new UnknownValue("reduction");
   }
   const depth = indices.shape.at(-1) ?? 0;
@@ -144,7 +144,7 @@ function trilu(call: Call): readonly [Value] {
   const input = need(call, 0);
   const { shape, data } = input;
   const diagonal = readOptionalInts(call, 1)?.[0] ?? 0;
-  const upper = (intAttribute(call.node, "upper") ?? 1) === 1;
+  const upper = (readIntAttribute(call.node, "upper") ?? 1) === 1;
   const [rows, columns] = [shape.at(-2)!, shape.at(-1)!];
   return computed(
     input,
@@ -160,7 +160,7 @@ function cumSum(call: Call): readonly [Value] {
   const input = need(call, 0);
   const axis = normalizeAxis(needData(call, 1)[0]!, input.shape.length);
   if (input.data === undefined) return computed(input, input.shape, undefined);
-  if (intAttribute(call.node, "exclusive") || intAttribute(call.node, "reverse")) {
+  if (readIntAttribute(call.node, "exclusive") || readIntAttribute(call.node, "reverse")) {
     throw new UnknownValue("exclusive or reverse");
   }
   const inner = countElements(input.shape.slice(axis + 1));
@@ -176,7 +176,7 @@ function reducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
   const axes = readOptionalInts(call, 1, "axes") ?? [];
   if (axes.length > 0) return axes.map((axis) => normalizeAxis(axis, rank));
-  return intAttribute(call.node, "noop_with_empty_axes") === 1
+  return readIntAttribute(call.node, "noop_with_empty_axes") === 1
     ? []
     : Array.from({ length: rank }, (_, axis) => axis);
 }
@@ -190,7 +190,7 @@ function reduction(
     const { dtype, shape, data } = need(call, 0);
     const axes = new Set(reducedAxes(call));
     const kept = shape.map((size, axis) => axes.has(axis) ? 1 : size);
-    const keeps = (intAttribute(call.node, "keepdims") ?? 1) === 1;
+    const keeps = (readIntAttribute(call.node, "keepdims") ?? 1) === 1;
     const outer = keeps ? kept : shape.filter((_, axis) => !axes.has(axis));
     if (data === undefined) return [{ dtype, shape: outer }];
     const strides = computeStrides(kept).map((stride, axis) => kept[axis] === 1 ? 0 : stride);

@@ -4,7 +4,7 @@
  * @module
  */
 import { countElements } from "../file/tensor.ts";
-import { intAttribute, intsAttribute, tensorAttribute } from "../file/proto.ts";
+import { readIntAttribute, readIntsAttribute, readTensorAttribute } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_codec.ts";
 import {
   broadcastShapes,
@@ -47,7 +47,7 @@ function viewed(
 function reshape(call: Call): readonly [Value] {
   const input = need(call, 0);
   const target = [...needData(call, 1)];
-  const keepZero = intAttribute(call.node, "allowzero") === 1;
+  const keepZero = readIntAttribute(call.node, "allowzero") === 1;
   const shape = target.map((size, axis) => size === 0 && !keepZero ? input.shape[axis] ?? 1 : size);
   const open = shape.indexOf(-1);
   if (open >= 0) {
@@ -83,7 +83,7 @@ function squeeze(call: Call): readonly [Value] {
 
 function flatten(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axis = intAttribute(call.node, "axis") ?? 1;
+  const axis = readIntAttribute(call.node, "axis") ?? 1;
   const split = axis < 0 ? axis + input.shape.length : axis;
   return reshaped(input, [
     countElements(input.shape.slice(0, split)),
@@ -93,7 +93,7 @@ function flatten(call: Call): readonly [Value] {
 
 function transpose(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const perm = intsAttribute(call.node, "perm") ?? input.shape.map((_, axis) => axis).reverse();
+  const perm = readIntsAttribute(call.node, "perm") ?? input.shape.map((_, axis) => axis).reverse();
   const strides = computeStrides(input.shape);
   return viewed(input, perm.map((axis) => input.shape[axis]!), perm.map((axis) => strides[axis]!));
 }
@@ -120,7 +120,7 @@ function tile(call: Call): readonly [Value] {
 function concat(call: Call): readonly [Value] {
   const values = call.inputs.map((_, i) => need(call, i));
   const first = values[0]!;
-  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, first.shape.length);
+  const axis = normalizeAxis(readIntAttribute(call.node, "axis") ?? 0, first.shape.length);
   const size = values.reduce((sum, { shape }) => sum + shape[axis]!, 0);
   const shape = first.shape.with(axis, size);
   if (values.some(({ data }) => data === undefined) || !isComputable(shape)) {
@@ -142,8 +142,8 @@ function concat(call: Call): readonly [Value] {
 
 function split(call: Call): readonly Value[] {
   const input = need(call, 0);
-  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, input.shape.length);
-  const parts = intAttribute(call.node, "num_outputs") ?? call.node.outputs.length;
+  const axis = normalizeAxis(readIntAttribute(call.node, "axis") ?? 0, input.shape.length);
+  const parts = readIntAttribute(call.node, "num_outputs") ?? call.node.outputs.length;
   const even = Math.ceil(input.shape[axis]! / parts);
   const sizes = readOptionalInts(call, 1, "split") ??
     Array.from({ length: parts }, (_, i) => Math.min(even, input.shape[axis]! - i * even));
@@ -198,15 +198,15 @@ export const LAYOUT_RULES: Rules = {
   Shape: (call) => {
     const { shape } = need(call, 0);
     const wanted = shape.slice(
-      intAttribute(call.node, "start") ?? 0,
-      intAttribute(call.node, "end") ?? shape.length,
+      readIntAttribute(call.node, "start") ?? 0,
+      readIntAttribute(call.node, "end") ?? shape.length,
     );
     return [makeInt64Value([wanted.length], wanted)];
   },
   Size: (call) => [makeInt64Value([], [countElements(need(call, 0).shape)])],
   ConstantOfShape: (call) => {
     const shape = [...needData(call, 0)];
-    const message = tensorAttribute(call.node, "value");
+    const message = readTensorAttribute(call.node, "value");
     const fill = message && toValue(decodeTensorMessage(message));
     const dtype = fill?.dtype ?? "float32";
     if (!isComputable(shape)) return [{ dtype, shape }];

@@ -5,7 +5,7 @@
  * @module
  */
 import { countElements, type TensorType } from "../file/tensor.ts";
-import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
+import { readIntAttribute, readIntsAttribute, readStringAttribute } from "../file/proto.ts";
 import {
   broadcastShapes,
   broadcastStrides,
@@ -71,24 +71,24 @@ function matMul(call: Call): readonly Value[] {
 /** The product with a quantised matrix, whose number of columns is an attribute. */
 function packedProduct(call: Call): readonly Value[] {
   const { dtype, shape } = need(call, 0);
-  return [{ dtype, shape: shape.with(-1, intAttribute(call.node, "N") ?? 0) }];
+  return [{ dtype, shape: shape.with(-1, readIntAttribute(call.node, "N") ?? 0) }];
 }
 
 function gemm(call: Call): readonly Value[] {
   const [a, b] = [need(call, 0), need(call, 1)];
-  const rows = intAttribute(call.node, "transA") === 1 ? a.shape[1]! : a.shape[0]!;
-  const columns = intAttribute(call.node, "transB") === 1 ? b.shape[0]! : b.shape[1]!;
+  const rows = readIntAttribute(call.node, "transA") === 1 ? a.shape[1]! : a.shape[0]!;
+  const columns = readIntAttribute(call.node, "transB") === 1 ? b.shape[0]! : b.shape[1]!;
   return [{ dtype: a.dtype, shape: [rows, columns] }];
 }
 
 /** `Conv`: its channels are those of the weights; its positions depend on stride, padding and dilated kernel size. */
 function conv(call: Call): readonly Value[] {
   const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
-  const autoPad = stringAttribute(call.node, "auto_pad") ?? "NOTSET";
+  const autoPad = readStringAttribute(call.node, "auto_pad") ?? "NOTSET";
   if (autoPad !== "NOTSET") throw new UnknownValue(autoPad);
   const [batch, , ...positions] = shape as [number, number, ...number[]];
   const ints = (name: string, otherwise: number) => (axis: number) =>
-    intsAttribute(call.node, name)?.[axis] ?? otherwise;
+    readIntsAttribute(call.node, name)?.[axis] ?? otherwise;
   const [pad, stride, dilation] = [ints("pads", 0), ints("strides", 1), ints("dilations", 1)];
   const sizes = positions.map((size, axis) => {
     const extent = dilation(axis) * (weights.shape[axis + 2]! - 1) + 1;
@@ -109,8 +109,8 @@ const skipNorm: Rule = (call) => {
 
 function groupQueryAttention(call: Call): readonly (Value | undefined)[] {
   const query = need(call, 0);
-  const heads = intAttribute(call.node, "num_heads") ?? 1;
-  const kvHeads = intAttribute(call.node, "kv_num_heads") ?? heads;
+  const heads = readIntAttribute(call.node, "num_heads") ?? 1;
+  const kvHeads = readIntAttribute(call.node, "kv_num_heads") ?? heads;
   const width = query.shape.at(-1)!;
   const isPacked = !call.node.inputs[1];
   const shape = query.shape.with(-1, isPacked ? (width * heads) / (heads + 2 * kvHeads) : width);
@@ -135,22 +135,22 @@ function multiHeadAttention(call: Call): readonly (Value | undefined)[] {
 function attention(call: Call): readonly (Value | undefined)[] {
   if (call.node.domain === "com.microsoft") {
     const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
-    const width = intsAttribute(call.node, "qkv_hidden_sizes")?.[2] ?? weights.shape[1]! / 3;
+    const width = readIntsAttribute(call.node, "qkv_hidden_sizes")?.[2] ?? weights.shape[1]! / 3;
     return [{ dtype, shape: shape.with(-1, width) }];
   }
   const [query, value] = [need(call, 0), need(call, 2)];
   const { shape } = query;
   if (shape.length === 4) return [{ dtype: query.dtype, shape: shape.with(3, value.shape[3]!) }];
-  const heads = intAttribute(call.node, "q_num_heads") ?? 1;
-  const kvHeads = intAttribute(call.node, "kv_num_heads") ?? heads;
+  const heads = readIntAttribute(call.node, "q_num_heads") ?? 1;
+  const kvHeads = readIntAttribute(call.node, "kv_num_heads") ?? heads;
   return [{ dtype: query.dtype, shape: shape.with(2, (value.shape[2]! / kvHeads) * heads) }];
 }
 
 /** Rows of a quantised table. The table has a 4-bit type, or is uint8, with packed numbers in each byte. */
 function gatherBlockQuantized(call: Call): readonly Value[] {
   const [table, indices, scales] = [need(call, 0), need(call, 1), need(call, 2)];
-  const axis = normalizeAxis(intAttribute(call.node, "gather_axis") ?? 0, table.shape.length);
-  const packing = table.dtype === "uint8" ? 8 / (intAttribute(call.node, "bits") ?? 4) : 1;
+  const axis = normalizeAxis(readIntAttribute(call.node, "gather_axis") ?? 0, table.shape.length);
+  const packing = table.dtype === "uint8" ? 8 / (readIntAttribute(call.node, "bits") ?? 4) : 1;
   const full = table.shape.with(-1, table.shape.at(-1)! * packing);
   return [{
     dtype: scales.dtype,
@@ -161,7 +161,7 @@ function gatherBlockQuantized(call: Call): readonly Value[] {
 /** `TopK` and its indices. */
 function topK(call: Call): readonly Value[] {
   const { dtype, shape } = need(call, 0);
-  const axis = normalizeAxis(intAttribute(call.node, "axis") ?? -1, shape.length);
+  const axis = normalizeAxis(readIntAttribute(call.node, "axis") ?? -1, shape.length);
   const kept = shape.with(axis, needData(call, 1)[0]!);
   return [{ dtype, shape: kept }, { dtype: "int64", shape: kept }];
 }
@@ -176,7 +176,7 @@ function linearAttention(call: Call): readonly (Value | undefined)[] {
 export const PRODUCT_RULES: Rules = {
   MatMul: matMul,
   FusedMatMul: (call) => {
-    if (intAttribute(call.node, "transA") || intAttribute(call.node, "transB")) {
+    if (readIntAttribute(call.node, "transA") || readIntAttribute(call.node, "transB")) {
       throw new UnknownValue("transposed");
     }
     return product(0, 1)(call);

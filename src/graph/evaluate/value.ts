@@ -5,7 +5,7 @@
  * @module
  */
 import { countElements, type TensorType } from "../file/tensor.ts";
-import { intsAttribute, type Node, type Tensor } from "../file/proto.ts";
+import { type Node, readIntsAttribute, type Tensor } from "../file/proto.ts";
 
 /** The type and shape of a tensor, and its elements if they are known. */
 export interface Value {
@@ -57,7 +57,7 @@ export function readOptionalInts(
   attribute?: string,
 ): number[] | undefined {
   if (call.node.inputs[index]) return [...needData(call, index)];
-  return attribute === undefined ? undefined : intsAttribute(call.node, attribute);
+  return attribute === undefined ? undefined : readIntsAttribute(call.node, attribute);
 }
 
 /** Converts a negative axis to the axis counted from the front. @throws {UnknownValue} when there is no such axis. */

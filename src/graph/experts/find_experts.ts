@@ -8,10 +8,10 @@ import type { ExpertActivation, ExpertMatrix } from "../../../kernels/experts/ex
 import { getName } from "../attention/attention.ts";
 import { countElements } from "../file/tensor.ts";
 import {
-  floatAttribute,
-  intAttribute,
   type Node,
-  stringAttribute,
+  readFloatAttribute,
+  readIntAttribute,
+  readStringAttribute,
   type Tensor,
 } from "../file/proto.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
@@ -73,7 +73,7 @@ export function findExperts(node: Node, search: MixtureSearch): FoundMixture | u
   const outputs = activation.gate ? 2 * inner : inner;
   requireShape(node, first.weights, [experts, outputs, findWidth(first.matrix, hidden)]);
   requireShape(node, second.weights, [experts, hidden, findWidth(second.matrix, inner)]);
-  const topK = intAttribute(node, "k") ?? 1;
+  const topK = readIntAttribute(node, "k") ?? 1;
   const weights = positions.weights === undefined ? "" : node.inputs[positions.weights] ?? "";
   const isQuantized = node.opType === "QMoE";
   const found = findRouter(search, { node, probabilities, weights, topK, experts, isQuantized });
@@ -94,16 +94,16 @@ export function findExperts(node: Node, search: MixtureSearch): FoundMixture | u
 
 /** @throws {Refusal} for layouts and routers that only some of ONNX Runtime's providers support. */
 function requireKnown(node: Node): void {
-  const type = stringAttribute(node, "quant_type") ?? "int";
+  const type = readStringAttribute(node, "quant_type") ?? "int";
   if (type !== "int") {
     throw new Refusal(
       `The experts' weights of ${describeNode(node)} are ${type}, in the layout of CUDA's kernels.`,
     );
   }
-  if (intAttribute(node, "weights_prepacked") === 1) {
+  if (readIntAttribute(node, "weights_prepacked") === 1) {
     throw new Refusal(`The experts' weights of ${describeNode(node)} are packed for CUDA.`);
   }
-  if (intAttribute(node, "use_sparse_mixer")) {
+  if (readIntAttribute(node, "use_sparse_mixer")) {
     throw new Refusal(`The router of ${describeNode(node)} is a sparse mixer.`);
   }
 }
@@ -129,13 +129,13 @@ function readMatrix(
   if (weights === undefined) return undefined;
   const width = weights.shape[2] ?? 0;
   if (weights.dtype !== "uint8") return { matrix: { kind: "rows" }, weights, bias, k: width };
-  const bits = intAttribute(node, "expert_weight_bits") ?? 4;
+  const bits = readIntAttribute(node, "expert_weight_bits") ?? 4;
   if (bits !== 4 && bits !== 8) {
     throw new Refusal(`The experts' weights of ${describeNode(node)} have ${bits} bits.`);
   }
   const k = width * 8 / bits;
-  const blockSize = intAttribute(node, "block_size") || k;
-  if (zeroPoints !== undefined && !intAttribute(node, "block_size")) {
+  const blockSize = readIntAttribute(node, "block_size") || k;
+  if (zeroPoints !== undefined && !readIntAttribute(node, "block_size")) {
     throw new Refusal(`${describeNode(node)} has zero points without blocks.`);
   }
   const hasZeroPoints = zeroPoints !== undefined;
@@ -176,9 +176,9 @@ function withBlocks({ k: _, ...weights }: ReadMatrix, k: number): ExpertWeights 
 }
 
 function readActivation(node: Node, hasThird: boolean): ExpertActivation {
-  const type = stringAttribute(node, "activation_type") ?? "relu";
-  const fusion = intAttribute(node, "swiglu_fusion") ?? 0;
-  const alpha = floatAttribute(node, "activation_alpha") ?? 1;
+  const type = readStringAttribute(node, "activation_type") ?? "relu";
+  const fusion = readIntAttribute(node, "swiglu_fusion") ?? 0;
+  const alpha = readFloatAttribute(node, "activation_alpha") ?? 1;
   if (type === "swiglu") {
     if (fusion === 0 && !hasThird) {
       throw new Refusal(`${describeNode(node)} has SwiGLU without its second matrix.`);
@@ -187,8 +187,8 @@ function readActivation(node: Node, hasThird: boolean): ExpertActivation {
       ...{ kind: "silu", alpha } as const,
       gate: {
         order: fusion === 1 ? "interleaved" : "halves",
-        beta: floatAttribute(node, "activation_beta") ?? 0,
-        limit: floatAttribute(node, "swiglu_limit") ?? Infinity,
+        beta: readFloatAttribute(node, "activation_beta") ?? 0,
+        limit: readFloatAttribute(node, "swiglu_limit") ?? Infinity,
       },
     };
   }

@@ -12,7 +12,7 @@ import {
   readScalar,
   readVector,
 } from "../graph_index.ts";
-import { intAttribute, type Node } from "../file/proto.ts";
+import { type Node, readIntAttribute } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import type { MixtureSearch, Router } from "./mixture.ts";
 
@@ -71,7 +71,7 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
     router: {
       ...{ scores: "softmax", epsilon: 0, scale: 1, prefersLast: true } as const,
       // ONNX Runtime's QMoE computes the softmax over only the chosen experts, and ignores the attribute.
-      normalizes: options.isQuantized || intAttribute(node, "normalize_routing_weights") === 1,
+      normalizes: options.isQuantized || readIntAttribute(node, "normalize_routing_weights") === 1,
     },
     logits: findElements(index, probabilities),
   };
@@ -89,7 +89,7 @@ function bySeparateWeights(
   if (logits === undefined || choice === undefined) {
     throw new Refusal(`Hearth does not know the router before ${describeNode(node)}.`);
   }
-  const normalizes = intAttribute(node, "normalize_routing_weights") === 1;
+  const normalizes = readIntAttribute(node, "normalize_routing_weights") === 1;
   const router = { scores: "sigmoid", ...choice, normalizes, epsilon: 0, scale: 1 } as const;
   return { router: { ...router, prefersLast: true }, logits: findElements(index, logits) };
 }
@@ -107,7 +107,7 @@ function byScatteredScores(
   const [, indices, updates] = inputs as [string, string, string];
   const top = index.producers.get(indices);
   if (top?.opType !== "TopK" || top.outputs[1] !== indices) return undefined;
-  if (readScalar(index, top.inputs[1]) !== topK || intAttribute(top, "largest") === 0) {
+  if (readScalar(index, top.inputs[1]) !== topK || readIntAttribute(top, "largest") === 0) {
     return undefined;
   }
   const log = index.producers.get(findElements(index, updates));
@@ -221,7 +221,7 @@ export function findSpelledRouter(
   const topK = top?.opType === "TopK" && top.outputs[1] === indices
     ? readScalar(index, top.inputs[1])
     : undefined;
-  if (top === undefined || topK === undefined || intAttribute(top, "largest") === 0) {
+  if (top === undefined || topK === undefined || readIntAttribute(top, "largest") === 0) {
     return undefined;
   }
   const [values] = top.outputs as [string];

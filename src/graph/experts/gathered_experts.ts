@@ -8,7 +8,7 @@
 import { getName } from "../attention/attention.ts";
 import { eitherInput, type GraphIndex, readIntegers, readScalar } from "../graph_index.ts";
 import { countElements } from "../file/tensor.ts";
-import { intAttribute, intsAttribute, type Node, type Tensor } from "../file/proto.ts";
+import { type Node, readIntAttribute, readIntsAttribute, type Tensor } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { findElements, findProducer, findSpelledRouter, REPEATING } from "./find_router.ts";
 import {
@@ -74,7 +74,7 @@ function isOverChosen({ index, probes }: MixtureSearch, node: Node, hidden: numb
   if (before !== undefined) {
     return before[0] === numTokens && after?.join() === [numTokens, hidden].join();
   }
-  const axes = intsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
+  const axes = readIntsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && (axes[0] === 1 || axes[0] === -2);
 }
 
@@ -111,7 +111,7 @@ function findGathered(
   const node = findProducer(index, tensor);
   if (node?.opType !== "Gather" && node?.opType !== "GatherND") return undefined;
   const constant = index.constants.get(node.inputs[0]!);
-  if (intAttribute(node, "axis") || intAttribute(node, "batch_dims")) return undefined;
+  if (readIntAttribute(node, "axis") || readIntAttribute(node, "batch_dims")) return undefined;
   return constant && { constant, indices: findElements(index, node.inputs[1]!) };
 }
 

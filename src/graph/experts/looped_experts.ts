@@ -17,12 +17,12 @@ import {
 } from "../graph_index.ts";
 import { toValue } from "../evaluate/value.ts";
 import {
-  intAttribute,
-  intsAttribute,
   type Node,
-  stringAttribute,
+  readIntAttribute,
+  readIntsAttribute,
+  readStringAttribute,
+  readTensorAttribute,
   type Tensor,
-  tensorAttribute,
 } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_codec.ts";
 import type { StoredTensor } from "../file/tensor.ts";
@@ -131,12 +131,12 @@ function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const [data, indices, updates] = node.inputs as [string, string, string];
   const before = listTerms(index, data);
   // Each token is at most once among the rows of an expert, but earlier experts may have added to its row.
-  const adds = before?.length === 0 || stringAttribute(node, "reduction") === "add";
+  const adds = before?.length === 0 || readStringAttribute(node, "reduction") === "add";
   return before && adds ? [...before, { indices, updates }] : undefined;
 }
 
 function isAllZeros(node: Node): boolean {
-  const value = tensorAttribute(node, "value");
+  const value = readTensorAttribute(node, "value");
   return value === undefined ||
     !toValue(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
@@ -265,9 +265,9 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
   }
   if (node.opType !== "MatMulNBits") return undefined;
   const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
-    intAttribute(node, name)!
+    readIntAttribute(node, name)!
   ) as [number, number, number];
-  const bits = intAttribute(node, "bits") ?? 4;
+  const bits = readIntAttribute(node, "bits") ?? 4;
   const [, , scales, zeroPoints] = node.inputs.map((name) => index.constants.get(name));
   if ((bits !== 4 && bits !== 8) || scales === undefined || (node.inputs[4] ?? "") !== "") {
     throw new Refusal(`Hearth does not know the experts' product ${describeNode(node)}.`);
@@ -280,10 +280,10 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
 /** Finds the matrix `[outputs, k]` that a graph takes from those of all experts, `[experts, outputs, k]`, and transposes. */
 function findTakenMatrix(index: GraphIndex, name: string): StoredTensor | undefined {
   const transpose = index.producers.get(name);
-  const perm = transpose && (intsAttribute(transpose, "perm") ?? [1, 0]);
+  const perm = transpose && (readIntsAttribute(transpose, "perm") ?? [1, 0]);
   if (transpose?.opType !== "Transpose" || perm?.join() !== "1,0") return undefined;
   const gather = findProducer(index, transpose.inputs[0]);
-  if (gather?.opType !== "Gather" || intAttribute(gather, "axis")) return undefined;
+  if (gather?.opType !== "Gather" || readIntAttribute(gather, "axis")) return undefined;
   const matrices = index.constants.get(gather.inputs[0]!);
   const expert = readIntegers(index, gather.inputs[1]);
   if (matrices?.shape.length !== 3 || expert?.length !== 1) return undefined;

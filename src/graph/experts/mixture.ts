@@ -9,7 +9,7 @@ import type {
   ExpertsParams,
   RouterParams,
 } from "../../../kernels/experts/experts_params.ts";
-import { storedBytes, type StoredTensor } from "../file/tensor.ts";
+import { countStoredBytes, type StoredTensor } from "../file/tensor.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import type { Probes } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
@@ -100,7 +100,7 @@ export function transposeExperts(tensor: StoredTensor): StoredTensor {
 /** The part of a constant `[experts, …shape]` that belongs to one expert: `[…shape]`. */
 export function takeExpert(tensor: StoredTensor, expert: number): StoredTensor {
   const { name, dtype, shape: [experts, ...shape] } = tensor;
-  const length = storedBytes(tensor) / experts!;
+  const length = countStoredBytes(tensor) / experts!;
   const parts = [{ source: tensor, from: expert * length, length }];
   return {
     ...{ name: `${name} of expert ${expert}`, dtype, shape },
@@ -112,7 +112,7 @@ export function takeExpert(tensor: StoredTensor, expert: number): StoredTensor {
 export function transposeMatrix(matrix: StoredTensor): StoredTensor {
   const { name, dtype, shape } = matrix;
   const [k, outputs] = shape as [number, number];
-  const length = storedBytes(matrix);
+  const length = countStoredBytes(matrix);
   const Elements = length === k * outputs * 4 ? Uint32Array : Uint16Array;
   return {
     ...{ name, dtype, shape: [outputs, k] },
@@ -151,7 +151,7 @@ export function stackExperts(
   if (other !== undefined) {
     throw new Refusal(`The experts' constants "${first.name}" and "${other.name}" differ.`);
   }
-  const lengths = tensors.map(storedBytes);
+  const lengths = tensors.map(countStoredBytes);
   return {
     name: `${first.name} and those of ${tensors.length - 1} more experts`,
     dtype: first.dtype,
@@ -192,7 +192,7 @@ export function joinHalves<T extends ExpertWeights>(gate: T, up: T): T {
 function joinExperts(tensors: readonly StoredTensor[]): StoredTensor {
   const [{ dtype, shape }] = tensors as [StoredTensor];
   const [numRows] = shape as [number];
-  const lengths = tensors.map(storedBytes);
+  const lengths = tensors.map(countStoredBytes);
   return {
     name: tensors.map(({ name }) => name).join(", "),
     dtype,

@@ -4,15 +4,15 @@
  * @module
  */
 import {
-  floatAttribute,
-  floatsAttribute,
   type Graph,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   type Node,
+  readFloatAttribute,
+  readFloatsAttribute,
+  readIntAttribute,
+  readIntsAttribute,
+  readTensorAttribute,
   type Tensor,
-  tensorAttribute,
 } from "./proto.ts";
 import { decodeTensorMessage } from "./proto_codec.ts";
 
@@ -30,14 +30,14 @@ export function liftConstants(graph: Graph): Graph {
 /** The value of a `Constant` node; `undefined` if that is not a tensor of numbers. */
 function readConstant(node: Node): Tensor | undefined {
   const [name] = node.outputs as [string];
-  const message = tensorAttribute(node, "value");
+  const message = readTensorAttribute(node, "value");
   if (message) return { ...decodeTensorMessage(message), name };
-  const [int, ints] = [intAttribute(node, "value_int"), intsAttribute(node, "value_ints")];
+  const [int, ints] = [readIntAttribute(node, "value_int"), readIntsAttribute(node, "value_ints")];
   if (int !== undefined) return int64Tensor(name, [], [int]);
   if (ints !== undefined) return int64Tensor(name, [ints.length], ints);
-  const float = floatAttribute(node, "value_float");
+  const float = readFloatAttribute(node, "value_float");
   const bytes = float === undefined
-    ? floatsAttribute(node, "value_floats")
+    ? readFloatsAttribute(node, "value_floats")
     : new Uint8Array(Float32Array.of(float).buffer);
   if (bytes === undefined) return undefined;
   const shape = float === undefined ? [bytes.length / Float32Array.BYTES_PER_ELEMENT] : [];

@@ -15,7 +15,7 @@ import {
   readInt64Varint,
 } from "./wire.ts";
 
-/** An attribute in encoded form; read it with {@linkcode intAttribute} or a similar function. */
+/** An attribute in encoded form; read it with {@linkcode readIntAttribute} or a similar function. */
 export interface Attribute {
   readonly name: string;
   /** The encoded AttributeProto. */
@@ -115,31 +115,31 @@ function attributeField(node: Node, name: string, number: number): Field | undef
 }
 
 /** The value of an integer attribute. */
-export function intAttribute(node: Node, name: string): number | undefined {
+export function readIntAttribute(node: Node, name: string): number | undefined {
   const field = attributeField(node, name, ATTRIBUTE.int);
   return field && Number(readInt64Varint(field.payload));
 }
 
 /** The value of a float attribute. */
-export function floatAttribute(node: Node, name: string): number | undefined {
+export function readFloatAttribute(node: Node, name: string): number | undefined {
   const field = attributeField(node, name, ATTRIBUTE.float);
   if (field === undefined) return undefined;
   return new DataView(field.payload.buffer, field.payload.byteOffset).getFloat32(0, true);
 }
 
 /** The value of a string attribute. */
-export function stringAttribute(node: Node, name: string): string | undefined {
+export function readStringAttribute(node: Node, name: string): string | undefined {
   const field = attributeField(node, name, ATTRIBUTE.string);
   return field && new TextDecoder().decode(field.payload);
 }
 
 /** The encoded TensorProto of a tensor attribute. */
-export function tensorAttribute(node: Node, name: string): Uint8Array | undefined {
+export function readTensorAttribute(node: Node, name: string): Uint8Array | undefined {
   return attributeField(node, name, ATTRIBUTE.tensor)?.payload;
 }
 
 /** The values of an attribute of integers. */
-export function intsAttribute(node: Node, name: string): number[] | undefined {
+export function readIntsAttribute(node: Node, name: string): number[] | undefined {
   const attribute = node.attributes.find((candidate) => candidate.name === name);
   if (attribute === undefined) return undefined;
   const values: number[] = [];
@@ -150,7 +150,7 @@ export function intsAttribute(node: Node, name: string): number[] | undefined {
 }
 
 /** The values of an attribute of floats, as the bytes of f32. */
-export function floatsAttribute(node: Node, name: string): Uint8Array | undefined {
+export function readFloatsAttribute(node: Node, name: string): Uint8Array | undefined {
   const attribute = node.attributes.find((candidate) => candidate.name === name);
   if (attribute === undefined) return undefined;
   const parts = [...readFields(attribute.message)].filter(({ number }) =>

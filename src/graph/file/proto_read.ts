@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { isIndexDtype, storedBytes } from "./tensor.ts";
+import { countStoredBytes, isIndexDtype } from "./tensor.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { readStoredBytes } from "./stored_range.ts";
 import { sortNodes } from "../graph_index.ts";
@@ -190,7 +190,7 @@ async function readGraph(
 async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> {
   const isTable = isIndexDtype(tensor.dtype) || isBiasTable(tensor.shape);
   const limit = isTable ? TABLE_BYTES : SMALL_BYTES;
-  if (tensor.data.kind === "memory" || storedBytes(tensor) > limit) return tensor;
+  if (tensor.data.kind === "memory" || countStoredBytes(tensor) > limit) return tensor;
   return { ...tensor, data: { kind: "memory", bytes: await readStoredBytes(tensor, files) } };
 }
 

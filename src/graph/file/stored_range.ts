@@ -7,7 +7,7 @@ import { widenBfloat16, widenBytes } from "../../../kernels/common/floats.ts";
 import { type ModelFiles, readOpenFile } from "./external_data.ts";
 import {
   countElementBytes,
-  storedBytes,
+  countStoredBytes,
   type StoredTensor,
   type TensorBytes,
   type TensorType,
@@ -68,7 +68,7 @@ export async function readRange(
 
 /** Widens a constant of float16 or bfloat16 to float32: now if it is in memory, otherwise when it is read. */
 export function widenTensor<Stored extends StoredTensor>(tensor: Stored): Stored {
-  const length = 2 * storedBytes(tensor);
+  const length = 2 * countStoredBytes(tensor);
   const { dtype, data } = tensor;
   if (data.kind !== "memory") {
     return { ...tensor, dtype: "float32", data: { kind: "widened", source: tensor, length } };
@@ -113,7 +113,7 @@ async function readRows(
   into: Uint8Array,
 ): Promise<void> {
   const rowBytes = length / numRows;
-  const widest = Math.max(...parts.map(({ source }) => storedBytes(source) / numRows));
+  const widest = Math.max(...parts.map(({ source }) => countStoredBytes(source) / numRows));
   const rowsAtOnce = Math.max(1, Math.floor(CHUNK_BYTES / widest));
   for (let done = 0; done < into.length;) {
     const at = offset + done;
@@ -144,7 +144,7 @@ async function readWholeRows(
 ): Promise<void> {
   let column = 0;
   for (const { source, from, length } of parts) {
-    const sourceBytes = storedBytes(source) / numRows;
+    const sourceBytes = countStoredBytes(source) / numRows;
     const size = count * sourceBytes;
     if (scratch.bytes.length < size) scratch.bytes = new Uint8Array(size);
     const chunk = scratch.bytes.subarray(0, size);
@@ -171,7 +171,7 @@ async function readPartOfRow(
   for (const { source, from, length } of parts) {
     const [first, end] = [Math.max(start, column), Math.min(start + into.length, column + length)];
     if (first < end) {
-      const offset = row * (storedBytes(source) / numRows) + from + first - column;
+      const offset = row * (countStoredBytes(source) / numRows) + from + first - column;
       await readRange(source, { files, offset }, into.subarray(first - start, end - start));
     }
     column += length;

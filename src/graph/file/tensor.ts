@@ -137,7 +137,7 @@ export interface StoredTensor {
 }
 
 /** The number of bytes of a constant. */
-export function storedBytes({ data }: StoredTensor): number {
+export function countStoredBytes({ data }: StoredTensor): number {
   return data.kind === "memory" ? data.bytes.length : data.length;
 }
 
@@ -147,7 +147,7 @@ export function sliceRows<Stored extends StoredTensor>(
   { numRows, from, to }: { readonly numRows: number; readonly from: number; readonly to: number },
 ): Stored | undefined {
   const { data, name, shape: [first = 0, ...rest] } = tensor;
-  const rowBytes = storedBytes(tensor) / numRows;
+  const rowBytes = countStoredBytes(tensor) / numRows;
   if (first % numRows !== 0 || !Number.isInteger(rowBytes)) return;
   if (data.kind !== "file" && data.kind !== "memory") return;
   const [offset, length] = [from * rowBytes, (to - from) * rowBytes];
@@ -167,7 +167,7 @@ export function sliceColumns<Stored extends StoredTensor>(
   { from, to }: { readonly from: number; readonly to: number },
 ): Stored {
   const { name, dtype, shape: [numRows = 1, numColumns = 1] } = tensor;
-  const bytesPerColumn = storedBytes(tensor) / numRows / numColumns;
+  const bytesPerColumn = countStoredBytes(tensor) / numRows / numColumns;
   const end = Math.min(to, numColumns);
   const own = {
     source: tensor,

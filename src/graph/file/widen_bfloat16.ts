@@ -9,11 +9,11 @@ import {
   type Attribute,
   attribute,
   ATTRIBUTE_TYPE,
-  intAttribute,
   type ModelProto,
   type Node,
+  readIntAttribute,
+  readTensorAttribute,
   type Tensor,
-  tensorAttribute,
   type ValueInfo,
   withGraph,
 } from "./proto.ts";
@@ -71,10 +71,10 @@ function widenNode(node: Node): Node {
 function widenAttribute(node: Node, each: Attribute): Attribute {
   const { name, message } = each;
   if (TYPE_ATTRIBUTES.has(name)) {
-    return intAttribute(node, name) === BFLOAT16 ? attribute(name, FLOAT32) : each;
+    return readIntAttribute(node, name) === BFLOAT16 ? attribute(name, FLOAT32) : each;
   }
   if (hasField(message, GRAPH_ATTRIBUTES)) return widenGraphs(each);
-  const value = name === "value" ? tensorAttribute(node, name) : undefined;
+  const value = name === "value" ? readTensorAttribute(node, name) : undefined;
   const tensor = value && decodeTensorMessage(value);
   if (tensor === undefined || !isBfloat16(tensor)) return each;
   const encoded = new MessageWriter().text(ATTRIBUTE.name, name)

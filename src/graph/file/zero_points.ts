@@ -5,7 +5,7 @@
  * @module
  */
 import type { ModelFiles } from "./external_data.ts";
-import { type Graph, intAttribute, type Node, type Tensor } from "./proto.ts";
+import { type Graph, type Node, readIntAttribute, type Tensor } from "./proto.ts";
 import { readFloats } from "./stored_range.ts";
 
 /** Index of the zero points among the inputs of `MatMulNBits`. */
@@ -36,8 +36,8 @@ export async function packZeroPoints(graph: Graph, files: ModelFiles): Promise<G
 
 async function pack(node: Node, zeros: Tensor, files: ModelFiles): Promise<Tensor | undefined> {
   if (zeros.dtype !== "float32" && zeros.dtype !== "float16") return undefined;
-  const bits = intAttribute(node, "bits") ?? 4;
-  const rows = intAttribute(node, "N")!;
+  const bits = readIntAttribute(node, "bits") ?? 4;
+  const rows = readIntAttribute(node, "N")!;
   const levels = await readFloats(zeros, files);
   const blocks = levels.length / rows;
   if (!levels.every((level) => Number.isInteger(level) && level >= 0 && level < 2 ** bits)) {

@@ -5,10 +5,16 @@
  *
  * @module
  */
-import { type Graph, makeNode, type Node, type Tensor, tensorAttribute } from "../file/proto.ts";
+import {
+  type Graph,
+  makeNode,
+  type Node,
+  readTensorAttribute,
+  type Tensor,
+} from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_codec.ts";
-import { storedBytes } from "../file/tensor.ts";
-import { describeNode, liveNodes, readNested } from "../graph_index.ts";
+import { countStoredBytes } from "../file/tensor.ts";
+import { describeNode, findLiveNodes, readNested } from "../graph_index.ts";
 import type { Probes } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
@@ -90,7 +96,7 @@ function readShiftedPositions(probes: Probes, contextLength: number): WithoutCho
     node === first.node ? makeNode("Identity", [first.own], node.outputs) : node
   );
   const wanted = graph.outputs.map(({ name }) => name);
-  return { graph: { ...graph, nodes: liveNodes(nodes, wanted) }, longFrom: first.longFrom };
+  return { graph: { ...graph, nodes: findLiveNodes(nodes, wanted) }, longFrom: first.longFrom };
 }
 
 /** Reads the constants that the two branches of an `If` return; `undefined` if they do not return constants. */
@@ -105,7 +111,7 @@ function constantBranches(
     const { nodes, initializers, outputs } = readNested(message);
     const tensors = outputs.flatMap((name) => {
       const producer = nodes.find(({ outputs: [output] }) => output === name);
-      const value = producer?.opType === "Constant" && tensorAttribute(producer, "value");
+      const value = producer?.opType === "Constant" && readTensorAttribute(producer, "value");
       if (value) return decodeTensorMessage(value);
       const source = producer?.opType === "Identity" ? producer.inputs[0]! : name;
       return initializers.find((each) => each.name === source) ?? constants.get(source) ?? [];
@@ -164,7 +170,7 @@ function joinRows(
   if (!isAlike || shortRows === undefined || shortRows < from || longRows === undefined) {
     throw new Refusal(`${describeNode(node)} chooses between tables that do not fit each other.`);
   }
-  const rowBytes = storedBytes(long) / longRows;
+  const rowBytes = countStoredBytes(long) / longRows;
   return {
     name,
     dtype: long.dtype,

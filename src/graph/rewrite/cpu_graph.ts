@@ -10,12 +10,12 @@ import {
   attribute,
   hasSubgraph,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type ModelProto,
   type Node,
-  stringAttribute,
+  readIntAttribute,
+  readIntsAttribute,
+  readStringAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
@@ -84,17 +84,17 @@ export function expandQuantized(model: ModelProto): ModelProto {
  */
 function expandWeights(node: Node, constants: ReadonlyMap<string, Tensor>): Tensor | undefined {
   const tensors = node.inputs.map((name) => constants.get(name));
-  const blockSize = intAttribute(node, "block_size");
-  if ((intAttribute(node, "bits") ?? 4) !== 4 || blockSize === undefined) return undefined;
+  const blockSize = readIntAttribute(node, "block_size");
+  if ((readIntAttribute(node, "bits") ?? 4) !== 4 || blockSize === undefined) return undefined;
   if (node.opType === "MatMulNBits" && node.inputs.slice(4).every((name) => name === "")) {
     const parts = readParts(tensors[1], tensors[2], tensors[3]);
-    const [rows, columns] = [intAttribute(node, "N")!, intAttribute(node, "K")!];
+    const [rows, columns] = [readIntAttribute(node, "N")!, readIntAttribute(node, "K")!];
     return parts && expandMatrix({ rows, columns, blockSize, ...parts }, "columns");
   }
   if (node.opType === "GatherBlockQuantized") {
     const parts = readParts(tensors[0], tensors[2], tensors[3]);
-    const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
-      (intAttribute(node, "quantize_axis") ?? 1) === 1;
+    const isByRow = (readIntAttribute(node, "gather_axis") ?? 0) === 0 &&
+      (readIntAttribute(node, "quantize_axis") ?? 1) === 1;
     if (!isByRow || parts?.values.shape.length !== 2) return undefined;
     const [rows, halfColumns] = parts.values.shape as [number, number];
     return expandMatrix({ rows, columns: 2 * halfColumns, blockSize, ...parts }, "rows");
@@ -255,11 +255,11 @@ function isGain(node: Node, kernel: Tensor | undefined, threads: number): boolea
   const { opType, domain } = node;
   const isKnown = domain === "" && (opType === "Conv" || opType === "ConvTranspose") &&
     kernel?.shape.length === 3 && kernel.dtype === "float32" &&
-    (stringAttribute(node, "auto_pad") ?? "NOTSET") === "NOTSET" &&
-    intsAttribute(node, "output_shape") === undefined;
+    (readStringAttribute(node, "auto_pad") ?? "NOTSET") === "NOTSET" &&
+    readIntsAttribute(node, "output_shape") === undefined;
   if (!isKnown || opType === "ConvTranspose") return isKnown;
   const [to, from] = kernel.shape as [number, number];
-  return (intAttribute(node, "group") ?? 1) === 1 && from % BLOCK === 0 && to % BLOCK === 0 &&
+  return (readIntAttribute(node, "group") ?? 1) === 1 && from % BLOCK === 0 && to % BLOCK === 0 &&
     to >= CHANNELS_PER_WORK * threads;
 }
 
@@ -275,7 +275,10 @@ function overImages(node: Node, inputs: readonly string[]): Node {
   const attributes = node.attributes.map((each) => {
     const first = ofHeight[each.name];
     if (first === undefined) return each;
-    return attribute(each.name, intsAttribute(node, each.name)!.flatMap((value) => [first, value]));
+    return attribute(
+      each.name,
+      readIntsAttribute(node, each.name)!.flatMap((value) => [first, value]),
+    );
   });
   return { ...node, inputs, outputs: node.outputs.map(imageName), attributes };
 }

@@ -5,8 +5,14 @@
  * @module
  */
 import { countElementBytes, countElements } from "../file/tensor.ts";
-import { type Graph, intAttribute, intsAttribute, makeNode, type Tensor } from "../file/proto.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import {
+  type Graph,
+  makeNode,
+  readIntAttribute,
+  readIntsAttribute,
+  type Tensor,
+} from "../file/proto.ts";
+import { findLiveNodes, GraphIndex } from "../graph_index.ts";
 
 /** A matrix that is quantised in blocks. */
 interface Matrix {
@@ -41,14 +47,14 @@ export function multiplyDequantized(graph: Graph): Graph {
     });
   });
   if (constants.length === 0) return graph;
-  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  const live = findLiveNodes(nodes, graph.outputs.map(({ name }) => name));
   return { ...graph, nodes: live, initializers: [...graph.initializers, ...constants] };
 }
 
 function findMatrix(index: GraphIndex, name: string): Matrix | undefined {
   const producer = index.producers.get(name);
   const isTransposed = producer?.opType === "Transpose" &&
-    intsAttribute(producer, "perm")?.join() === "1,0";
+    readIntsAttribute(producer, "perm")?.join() === "1,0";
   const node = isTransposed ? index.producers.get(producer.inputs[0]!) : producer;
   if (node?.opType !== "DequantizeLinear") return undefined;
   const [weights, scales, zeroPoints] = node.inputs.map((input) => index.constants.get(input));
@@ -58,8 +64,8 @@ function findMatrix(index: GraphIndex, name: string): Matrix | undefined {
   if (bits === undefined || weights?.shape.length !== 2 || !isFloat) return undefined;
   const isUnknown = node.inputs[2] ? zeroPoints === undefined : false;
   const [k, n] = isTransposed ? [columns!, rows!] : [rows!, columns!];
-  const blockSize = intAttribute(node, "block_size") ?? 0;
-  const axis = intAttribute(node, "axis") ?? 1;
+  const blockSize = readIntAttribute(node, "block_size") ?? 0;
+  const axis = readIntAttribute(node, "axis") ?? 1;
   const isAlongK = (axis + 2) % 2 === (isTransposed ? 1 : 0);
   const fits = blockSize >= 16 && (blockSize & (blockSize - 1)) === 0 && k % blockSize === 0;
   if (isUnknown || !isAlongK || !fits || scales!.shape.length !== 2) return undefined;

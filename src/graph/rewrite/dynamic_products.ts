@@ -10,9 +10,9 @@
  *
  * @module
  */
-import { countElements, storedBytes } from "../file/tensor.ts";
-import { type Graph, intAttribute, makeNode, type Node, type Tensor } from "../file/proto.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { countElements, countStoredBytes } from "../file/tensor.ts";
+import { type Graph, makeNode, type Node, readIntAttribute, type Tensor } from "../file/proto.ts";
+import { findLiveNodes, GraphIndex } from "../graph_index.ts";
 
 /** Possible block sizes. The largest one that divides a row is used. */
 const BLOCK_SIZES = [128, 64, 32, 16];
@@ -43,7 +43,7 @@ export function multiplyInBlocks(graph: Graph): Graph {
   if (replaced.size === 0) return graph;
   const nodes = graph.nodes.flatMap((node) => replaced.get(node.outputs[0]!)?.nodes ?? [node]);
   const wanted = graph.outputs.map(({ name }) => name);
-  const live = liveNodes(nodes, wanted);
+  const live = findLiveNodes(nodes, wanted);
   const constants = [...replaced.values()].flatMap((each) => each.constants);
   return { ...graph, nodes: live, initializers: [...graph.initializers, ...constants] };
 }
@@ -177,7 +177,7 @@ function spread(
   { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },
 ): Tensor {
   const isOne = countElements(source.shape) === 1;
-  const size = storedBytes(source) / (isOne ? 1 : n);
+  const size = countStoredBytes(source) / (isOne ? 1 : n);
   const length = n * blocks * size;
   const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
     for (let at = 0; at < length; at += size) into.set(bytes!, at);
@@ -223,7 +223,7 @@ function spellCodes(
   const [x, ...names] = node.inputs as [string, ...string[]];
   const [codes, largest] = names.map((name) => constants.get(name));
   const [k, n, blockSize, type] = ["K", "N", "block_size", "quant_type"].map((name) =>
-    intAttribute(node, name) ?? 0
+    readIntAttribute(node, name) ?? 0
   ) as [number, number, number, number];
   const values = CODES[type];
   const isFloat = largest?.dtype === "float32" || largest?.dtype === "float16";

@@ -5,17 +5,17 @@
  *
  * @module
  */
-import { sliceColumns, sliceRows, storedBytes } from "../file/tensor.ts";
+import { countStoredBytes, sliceColumns, sliceRows } from "../file/tensor.ts";
 import { type GraphCut, rebuildSegment, type Segment } from "../graph_cut.ts";
 import {
   getOpset,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   listRead,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
@@ -59,7 +59,7 @@ function divide(
   if (numRows === undefined) return undefined;
   const [first, ...names] = node.inputs;
   const tensors = names.map((name) => constants.get(name));
-  const largest = Math.max(...tensors.map((tensor) => tensor ? storedBytes(tensor) : 0));
+  const largest = Math.max(...tensors.map((tensor) => tensor ? countStoredBytes(tensor) : 0));
   if (largest <= maxBytes) return undefined;
   const rowBytes = largest / numRows;
   const rowsPerPart = Math.floor(maxBytes / rowBytes / ROW_MULTIPLE) * ROW_MULTIPLE;
@@ -101,7 +101,7 @@ function countRows(node: Node, constants: ReadonlyMap<string, Tensor>): number |
   if (weights === undefined) return undefined;
   if (node.opType === "MatMulNBits") {
     // `g_idx`, the fifth input, reorders the matrix, which is not supported here.
-    return node.inputs[4] ? undefined : intAttribute(node, "N");
+    return node.inputs[4] ? undefined : readIntAttribute(node, "N");
   }
   if (weights.shape.length !== 2 || !["Gemm", "MatMul"].includes(node.opType)) return undefined;
   return weights.shape[isByColumn(node) ? 1 : 0];
@@ -109,7 +109,7 @@ function countRows(node: Node, constants: ReadonlyMap<string, Tensor>): number |
 
 /** Whether a product's weights are `[inputs, outputs]`. */
 function isByColumn(node: Node): boolean {
-  return node.opType !== "MatMulNBits" && intAttribute(node, "transB") !== 1;
+  return node.opType !== "MatMulNBits" && readIntAttribute(node, "transB") !== 1;
 }
 
 /** Elementwise operators that may follow a vocabulary projection. */
@@ -135,7 +135,7 @@ export function readTiedTable(cut: GraphCut): GraphCut {
   }
   const transpose = node?.opType === "MatMul" ? producers.get(node.inputs[1]!) : undefined;
   const table = transpose?.opType === "Transpose" ? constants.get(transpose.inputs[0]!) : undefined;
-  const permutation = transpose && intsAttribute(transpose, "perm");
+  const permutation = transpose && readIntsAttribute(transpose, "perm");
   if (node === undefined || table?.shape.length !== 2 || table.shape[0] !== width) return cut;
   if (permutation !== undefined && permutation.join() !== "1,0") return cut;
 
@@ -185,7 +185,7 @@ export function padProducts(model: ModelProto): ModelProto {
     const weights = node.opType === "MatMul" ? index.constants.get(name) : undefined;
     const [k, n] = weights?.shape ?? [];
     if (weights?.shape.length !== 2 || n! % VECTOR === 0 || k! % VECTOR !== 0) return [node];
-    if (storedBytes(weights) < MIN_BYTES || index.onlyConsumer(name) !== node) return [node];
+    if (countStoredBytes(weights) < MIN_BYTES || index.onlyConsumer(name) !== node) return [node];
     const width = Math.ceil(n! / VECTOR) * VECTOR;
     const padded = sliceColumns(weights, { from: 0, to: width });
     const [y] = node.outputs as [string];

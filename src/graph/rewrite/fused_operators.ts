@@ -12,15 +12,15 @@ import { liftConstants } from "../file/lift_constants.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import {
   attribute,
-  floatAttribute,
   hasSubgraph,
-  intAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  readFloatAttribute,
+  readIntAttribute,
   withGraph,
 } from "../file/proto.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex } from "../graph_index.ts";
 import type { Value } from "../evaluate/value.ts";
 
 /**
@@ -47,7 +47,7 @@ export function fuseAttention(model: ModelProto): ModelProto {
   ]));
   const { graph } = index;
   const wanted = graph.outputs.map(({ name }) => name);
-  const live = liveNodes(graph.nodes.map((node) => fused.get(node) ?? node), wanted);
+  const live = findLiveNodes(graph.nodes.map((node) => fused.get(node) ?? node), wanted);
   // Value infos may describe tensors that no longer exist.
   return withGraph(model, { ...graph, nodes: live, valueInfos: [] });
 }
@@ -107,7 +107,7 @@ function fuse(norm: Node, { index, run }: Search): Fused | undefined {
   const [tensor, scale, shift = ""] = norm.inputs as [string, string, string?];
   const sum = index.producers.get(tensor);
   const shape = run.value(tensor)?.shape;
-  const axis = intAttribute(norm, "axis") ?? -1;
+  const axis = readIntAttribute(norm, "axis") ?? -1;
   const isLast = axis === -1 || axis === (shape?.length ?? 0) - 1;
   if (sum?.opType !== "Add" || shape?.length !== 3 || !isLast) return undefined;
   if (norm.outputs.length > 1 || !isVector(scale, shape, index)) return undefined;
@@ -133,7 +133,7 @@ function fuse(norm: Node, { index, run }: Search): Fused | undefined {
       inputs,
       outputs: isNeeded ? [norm.outputs[0]!, "", "", tensor] : [norm.outputs[0]!],
       attributes: [
-        attribute("epsilon", { float: floatAttribute(norm, "epsilon") ?? DEFAULT_EPSILON }),
+        attribute("epsilon", { float: readFloatAttribute(norm, "epsilon") ?? DEFAULT_EPSILON }),
       ],
     },
   };

@@ -15,15 +15,15 @@ import {
   attribute,
   getOpset,
   int64Tensor,
-  intAttribute,
   listRead,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { countElements, storedBytes } from "../file/tensor.ts";
+import { countElements, countStoredBytes } from "../file/tensor.ts";
 
 /** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
@@ -116,8 +116,8 @@ function countOutputs(index: GraphIndex, node: Node): number | undefined {
   if (opType === "MatMul") return tensors[0]!.shape.length === 2 ? tensors[0]!.shape[1] : undefined;
   // The fifth input, `g_idx`, reorders the matrix, which is not supported here.
   if (inputs[4]) return undefined;
-  const n = intAttribute(node, "N")!;
-  return tensors.every((tensor) => storedBytes(tensor!) % n === 0) ? n : undefined;
+  const n = readIntAttribute(node, "N")!;
+  return tensors.every((tensor) => countStoredBytes(tensor!) % n === 0) ? n : undefined;
 }
 
 /** Lists the nodes after a tensor that only move its elements, in the graph's order. */
@@ -285,7 +285,7 @@ function reorder(
 ): Tensor {
   const at = axis < 0 ? source.shape.length + axis : axis;
   const outer = countElements(source.shape.slice(0, at));
-  const bytes = storedBytes(source);
+  const bytes = countStoredBytes(source);
   const each = bytes / outer / numOutputs;
   const length = bytes / numOutputs * columns.length;
   const runs: { from: number; length: number }[] = [];

@@ -7,10 +7,10 @@
 import {
   attribute,
   type Graph,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type Node,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
 } from "../file/proto.ts";
 import {
@@ -67,8 +67,8 @@ export function normByMeanSquare(probes: Probes): Graph {
 function findNorm(index: GraphIndex, node: Node): PlainNorm | undefined {
   const [input, divisor] = node.inputs as [string, string];
   if (node.opType === "LpNormalization") {
-    const isEuclidean = (intAttribute(node, "p") ?? 2) === 2 &&
-      [-1, undefined].includes(intAttribute(node, "axis"));
+    const isEuclidean = (readIntAttribute(node, "p") ?? 2) === 2 &&
+      [-1, undefined].includes(readIntAttribute(node, "axis"));
     return isEuclidean ? { input, isLength: true, epsilon: EPSILON } : undefined;
   }
   if (node.opType === "Div") return findRoot(index, divisor, input);
@@ -109,8 +109,8 @@ function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | u
 
 /** Whether a node only reduces the last axis, and keeps it with size 1. */
 function isOfRows(index: GraphIndex, node: Node): boolean {
-  const axes = intsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
-  return axes?.length === 1 && axes[0] === -1 && intAttribute(node, "keepdims") !== 0;
+  const axes = readIntsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
+  return axes?.length === 1 && axes[0] === -1 && readIntAttribute(node, "keepdims") !== 0;
 }
 
 /** Finds the tensor whose squares a tensor holds. */

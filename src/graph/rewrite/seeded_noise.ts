@@ -4,13 +4,13 @@
  * @module
  */
 import {
-  floatAttribute,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
@@ -163,9 +163,9 @@ function lookUp(
   const shape = isLike
     ? makeNode("Shape", [node.inputs[0]!], [value("shape")])
     : makeNode("Constant", [], [value("shape")], {
-      attributes: { value_ints: intsAttribute(node, "shape") ?? [] },
+      attributes: { value_ints: readIntsAttribute(node, "shape") ?? [] },
     });
-  const dtype = intAttribute(node, "dtype");
+  const dtype = readIntAttribute(node, "dtype");
   return [
     shape,
     makeNode("ReduceProd", [value("shape")], [value("count")], { attributes: { keepdims: 1 } }),
@@ -198,11 +198,11 @@ function scaled(
     readonly to: string;
   },
 ): Node[] {
-  const low = floatAttribute(node, "low") ?? 0;
+  const low = readFloatAttribute(node, "low") ?? 0;
   const spread = kind === "normal"
-    ? floatAttribute(node, "scale") ?? 1
-    : (floatAttribute(node, "high") ?? 1) - low;
-  const shift = kind === "normal" ? floatAttribute(node, "mean") ?? 0 : low;
+    ? readFloatAttribute(node, "scale") ?? 1
+    : (readFloatAttribute(node, "high") ?? 1) - low;
+  const shift = kind === "normal" ? readFloatAttribute(node, "mean") ?? 0 : low;
   const number = (value: number, name: string) =>
     makeNode("Constant", [], [`${to}/${name}`], { attributes: { value_float: { float: value } } });
   return [

@@ -7,13 +7,13 @@
 import { toDtypeCode } from "../file/tensor.ts";
 import {
   type AttributeValue,
-  floatAttribute,
   type Graph,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type Node,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
 } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
@@ -73,7 +73,7 @@ const spellGatedNorm: Speller = (node, spelled, probes) => {
   const [x, factors, gate] = node.inputs as [string, string, string];
   const read = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)!.shape;
   const [width, size] = [read(x).at(-1)!, read(factors)[0]!];
-  const epsilon = { float: floatAttribute(node, "epsilon") ?? 1e-5 };
+  const epsilon = { float: readFloatAttribute(node, "epsilon") ?? 1e-5 };
   const leading = read(x).slice(0, -1).map(() => 0);
   const parted = spelled.add("Reshape", [x, spelled.ints([...leading, width / size, size])]);
   const normed = spelled.add("SimplifiedLayerNormalization", [parted, factors], {
@@ -162,7 +162,7 @@ function spellPositions(
   });
   const shape = probes.at(SHORT_LENGTHS[0]).value(first ?? "")?.shape;
   const isTable = others.length === 3 && shape?.length === 2 && probes.index.constants.has(first!);
-  if (!isOfTokens || !isTable || intAttribute(node, "is_packed_batching")) return undefined;
+  if (!isOfTokens || !isTable || readIntAttribute(node, "is_packed_batching")) return undefined;
   const [output] = node.outputs as [string];
   const rows = ["cos", "sin"].map((name) => `${output}/${name}_row`);
   const gathering = [first!, second!].map((table, i) =>
@@ -181,7 +181,9 @@ function spellSections(
   const [output] = node.outputs as [string];
   const { shape, dtype } = probes.at(SHORT_LENGTHS[0]).value(tables[0]) ?? {};
   const isFloat = dtype === "float32" || dtype === "float16";
-  if (shape === undefined || !isFloat || intAttribute(node, "is_packed_batching")) return undefined;
+  if (shape === undefined || !isFloat || readIntAttribute(node, "is_packed_batching")) {
+    return undefined;
+  }
   const half = shape[1]!;
   const sections = assignSections(node, half);
   const chosen = new (dtype === "float32" ? Float32Array : Float16Array)(3 * half);
@@ -207,8 +209,8 @@ function spellSections(
 
 /** The index of the position that rotates each pair. Sections follow each other, or are interleaved. */
 function assignSections(node: Node, half: number): number[] {
-  const sizes = intsAttribute(node, "mrope_section") ?? [half];
-  if (intAttribute(node, "mrope_layout") !== 1) {
+  const sizes = readIntsAttribute(node, "mrope_section") ?? [half];
+  if (readIntAttribute(node, "mrope_layout") !== 1) {
     return sizes.flatMap((size, section) => new Array<number>(size).fill(section));
   }
   return Array.from({ length: half }, (_, i) => i < 3 * (sizes[i % 3] ?? 0) ? i % 3 : 0);
@@ -226,12 +228,12 @@ function spell(
   const [x, , cos, sin] = node.inputs as [string, string, string, string];
   const [output] = node.outputs as [string];
   const shape = probes.at(SHORT_LENGTHS[0]).value(x)?.shape;
-  if (intAttribute(node, "interleaved") === 1 || shape === undefined || half === undefined) {
+  if (readIntAttribute(node, "interleaved") === 1 || shape === undefined || half === undefined) {
     return undefined;
   }
   const isRows = shape.length === 3;
   // Without an attribute, whole heads are rotated.
-  const numHeads = isRows ? intAttribute(node, "num_heads") || shape[2]! / (2 * half) : 0;
+  const numHeads = isRows ? readIntAttribute(node, "num_heads") || shape[2]! / (2 * half) : 0;
   const headDim = isRows ? shape[2]! / numHeads : shape[3]!;
   if (!Number.isInteger(headDim) || readScale(node) !== 1) return undefined;
   const constants: Tensor[] = [];
@@ -277,5 +279,5 @@ function spell(
 
 /** Reads the factor that scales a rotation. */
 function readScale(node: Node): number {
-  return floatAttribute(node, "scale") ?? 1;
+  return readFloatAttribute(node, "scale") ?? 1;
 }

@@ -9,13 +9,13 @@ import {
   type Graph,
   hasSubgraph,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type Node,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
 } from "../file/proto.ts";
-import { GraphIndex, liveNodes, readIntegers } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex, readIntegers } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /**
@@ -63,7 +63,7 @@ export function readTiedTables(graph: Graph): Graph {
 /** The constant that a node only reshapes, in its new shape. */
 function reshapeConstant(index: GraphIndex, node: Node, source: Tensor): Tensor | undefined {
   const sizes = readIntegers(index, node.inputs[1]);
-  const axes = sizes ?? intsAttribute(node, "axes");
+  const axes = sizes ?? readIntsAttribute(node, "axes");
   const shape = node.opType === "Squeeze"
     ? source.shape.filter((_, axis) => !axes?.includes(axis))
     : node.opType === "Reshape"
@@ -85,12 +85,12 @@ function fillSizes(sizes: readonly number[], source: readonly number[]): number[
 function transposeConstant(index: GraphIndex, node: Node): Tensor | undefined {
   const [output] = node.outputs as [string];
   const isTransposed = node.opType === "Transpose" &&
-    intsAttribute(node, "perm")?.join() === "1,0";
+    readIntsAttribute(node, "perm")?.join() === "1,0";
   const source = isTransposed ? index.constants.get(node.inputs[0]!) : undefined;
   const isFloat = source?.dtype === "float32" || source?.dtype === "float16";
   const isTable = !index.isOutput(output) &&
     index.consumers(output).every((reader) =>
-      reader.opType === "Gather" && reader.inputs[0] === output && !intAttribute(reader, "axis")
+      reader.opType === "Gather" && reader.inputs[0] === output && !readIntAttribute(reader, "axis")
     );
   return isFloat && isTable ? { ...source!, ...transposeMatrix(source!), name: output } : undefined;
 }
@@ -146,7 +146,7 @@ export function readWholeTables(probes: Probes): Graph {
       makeNode("Gather", [table, range], [output], { attributes: { axis: 0 } }),
     ];
   });
-  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  const live = findLiveNodes(nodes, graph.outputs.map(({ name }) => name));
   const initializers = [...graph.initializers, scalar, one];
   return castRows(readTiedTables({ ...graph, nodes: live, initializers }));
 }
@@ -212,6 +212,6 @@ function isOnlyLookedUp(probes: Probes, name: string): boolean {
     if (PASSING.has(reader.opType)) return isOnlyLookedUp(probes, reader.outputs[0]!);
     const rows = probes.at(SHORT_LENGTHS[1]).value(name)?.shape[0];
     return reader.opType === "Gather" && reader.inputs[0] === name &&
-      !intAttribute(reader, "axis") && rows === pastLength + numTokens;
+      !readIntAttribute(reader, "axis") && rows === pastLength + numTokens;
   });
 }

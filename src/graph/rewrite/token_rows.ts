@@ -8,11 +8,11 @@ import {
   attribute,
   type Graph,
   int64Tensor,
-  intAttribute,
-  intsAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
+  readIntsAttribute,
   type Tensor,
   type ValueInfo,
   withGraph,
@@ -20,7 +20,7 @@ import {
 import { makeValueInfo } from "../file/proto_codec.ts";
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
 import { countElements } from "../file/tensor.ts";
-import { GraphIndex, liveNodes, readScalar } from "../graph_index.ts";
+import { findLiveNodes, GraphIndex, readScalar } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /**
@@ -38,7 +38,7 @@ export function hoistTransposes(
     const readers = user.graph.nodes.filter(({ inputs }) => inputs.includes(name));
     const [only] = readers;
     if (readers.length !== 1 || only!.opType !== "Transpose" || !toOutput(name)) continue;
-    if (intsAttribute(only!, "perm") !== undefined) hoisted.set(name, only!);
+    if (readIntsAttribute(only!, "perm") !== undefined) hoisted.set(name, only!);
   }
   const inputByOutput = new Map([...hoisted].map(([input, { outputs }]) => [outputs[0]!, input]));
   const transposes = new Map([...hoisted].map(([input, node]) => [toOutput(input)!, node]));
@@ -75,7 +75,7 @@ function plainName(name: string): string {
 function permute(value: ValueInfo, transpose: Node | undefined): ValueInfo {
   const { name, dtype, shape } = value;
   if (transpose === undefined || dtype === undefined || shape === undefined) return value;
-  const sizes = intsAttribute(transpose, "perm")!.map((axis) => shape[axis] ?? `size_${axis}`);
+  const sizes = readIntsAttribute(transpose, "perm")!.map((axis) => shape[axis] ?? `size_${axis}`);
   return makeValueInfo(name, dtype, sizes);
 }
 
@@ -119,7 +119,7 @@ export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Grap
   const twins = new Map<string, string>();
   const nodes = graph.nodes.flatMap((node): Node[] => {
     const [input, output] = [node.inputs[0]!, node.outputs[0]!];
-    if (node.opType === "Transpose" && intsAttribute(node, "perm")?.join() === SWAP) {
+    if (node.opType === "Transpose" && readIntsAttribute(node, "perm")?.join() === SWAP) {
       const twin = twins.get(input);
       if (twin !== undefined) return [makeNode("Identity", [twin], [output])];
       twins.set(output, input);
@@ -130,7 +130,7 @@ export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Grap
     node.outputs.forEach((name, i) => twins.set(name, twin.outputs[i]!));
     return [node, twin];
   });
-  return { ...graph, nodes: liveNodes(nodes, wanted) };
+  return { ...graph, nodes: findLiveNodes(nodes, wanted) };
 }
 
 /**
@@ -153,7 +153,7 @@ function findTwin(
     return twin ?? (isSizes || isScalar ? name : undefined);
   });
   if (inputs.includes(undefined)) return undefined;
-  const axis = intAttribute(node, "axis") ?? 0;
+  const axis = readIntAttribute(node, "axis") ?? 0;
   if (isJoining && axis !== 1 && axis !== -2) return undefined;
   return {
     ...node,
@@ -211,7 +211,7 @@ export function splitLayerInputs(probes: Probes): Graph {
 /** Whether a node takes the part of one layer, without the layers' axis. */
 function isLookup(index: GraphIndex, node: Node): boolean {
   const [, layer] = node.inputs;
-  const isOfLayers = node.opType === "Gather" && intAttribute(node, "axis") === 2;
+  const isOfLayers = node.opType === "Gather" && readIntAttribute(node, "axis") === 2;
   return isOfLayers && index.constants.get(layer!)?.shape.length === 0;
 }
 

@@ -3,16 +3,16 @@
  *
  * @module
  */
-import { storedBytes } from "../file/tensor.ts";
+import { countStoredBytes } from "../file/tensor.ts";
 import { listReads } from "../graph_index.ts";
 import {
   getOpset,
   type Graph,
   hasSubgraph,
-  intAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  readIntAttribute,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
@@ -25,7 +25,7 @@ const MIN_BYTES = 32 * 1024;
 const MIN_GRAPH_BYTES = 32 * 2 ** 20;
 
 /** Indices of an operator's inputs that may be inputs of the graph: `B`, `scales` and `zero_points`. */
-const READ_AS_THEY_ARE: ReadonlyMap<string, readonly number[]> = new Map([
+const READ_UNCHANGED: ReadonlyMap<string, readonly number[]> = new Map([
   ["com.microsoft:MatMulNBits", [1, 2, 3]],
   [":MatMul", [1]],
   [":Gemm", [1]],
@@ -48,7 +48,7 @@ export function liftLargeWeights(model: ModelProto): WeightInputs {
   const left = { model, weights: [] };
   if (model.graph.nodes.some(hasSubgraph)) return left;
   const lifted = liftWeights(model);
-  const bytes = lifted.weights.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  const bytes = lifted.weights.reduce((sum, tensor) => sum + countStoredBytes(tensor), 0);
   return bytes >= MIN_GRAPH_BYTES ? lifted : left;
 }
 
@@ -57,7 +57,7 @@ export function liftLargeWeights(model: ModelProto): WeightInputs {
  *
  * When a session opens, ONNX Runtime folds constants, repacks the weights of convolutions, and reads sizes and axes. It
  * cannot do that with inputs, which it does not know before a run. So only weights that its WebGPU kernels read
- * unchanged become inputs: those in `READ_AS_THEY_ARE`.
+ * unchanged become inputs: those in `READ_UNCHANGED`.
  *
  * Weights stay constants if they are small, because each input costs a few microseconds per run, or if another operator
  * reads them too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`, `Transpose`, `Cast` …).
@@ -66,7 +66,7 @@ export function liftWeights(model: ModelProto): WeightInputs {
   const { graph } = model;
   const kept = new Set(graph.nodes.flatMap(listConstantInputs));
   const isLifted = (tensor: Tensor) =>
-    !kept.has(tensor.name) && DTYPES.has(tensor.dtype) && storedBytes(tensor) >= MIN_BYTES;
+    !kept.has(tensor.name) && DTYPES.has(tensor.dtype) && countStoredBytes(tensor) >= MIN_BYTES;
   const weights = graph.initializers.filter(isLifted);
   const inputs = weights.map(({ name, dtype, shape }) => makeValueInfo(name, dtype, shape));
   return {
@@ -80,7 +80,7 @@ export function liftWeights(model: ModelProto): WeightInputs {
 
 /** Inputs of a node that must stay constant. */
 function listConstantInputs({ domain, opType, inputs }: Node): string[] {
-  const free = READ_AS_THEY_ARE.get(`${domain}:${opType}`) ?? [];
+  const free = READ_UNCHANGED.get(`${domain}:${opType}`) ?? [];
   return inputs.filter((_, index) => !free.includes(index));
 }
 
@@ -119,7 +119,7 @@ export function bytesToNibbles(model: ModelProto): ModelProto {
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const added = new Map<string, Tensor>();
   const nodes = graph.nodes.map((node) => {
-    if (node.opType !== "GatherBlockQuantized" || (intAttribute(node, "bits") ?? 4) !== 4) {
+    if (node.opType !== "GatherBlockQuantized" || (readIntAttribute(node, "bits") ?? 4) !== 4) {
       return node;
     }
     const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));

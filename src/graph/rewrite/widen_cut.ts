@@ -5,13 +5,13 @@
  * @module
  */
 import { widenTensor } from "../file/stored_range.ts";
-import { storedBytes, toDtypeCode } from "../file/tensor.ts";
+import { countStoredBytes, toDtypeCode } from "../file/tensor.ts";
 import {
   attribute,
   hasSubgraph,
-  intAttribute,
   makeNode,
   type Node,
+  readIntAttribute,
   withGraph,
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_codec.ts";
@@ -68,7 +68,7 @@ function canWiden({ model: { graph } }: Segment): boolean {
     const matrix = index.producers.get(inputs[1] ?? "")?.inputs[0] ?? inputs[1];
     return isHalf(matrix) ? index.constants.get(matrix!)! : [];
   });
-  const bytes = matrices.reduce((sum, matrix) => sum + 2 * storedBytes(matrix), 0);
+  const bytes = matrices.reduce((sum, matrix) => sum + 2 * countStoredBytes(matrix), 0);
   if (bytes > MAX_MATRIX_BYTES) return false;
   return graph.nodes.every((node) => {
     if (isTableLookup(index, node)) return true;
@@ -76,14 +76,14 @@ function canWiden({ model: { graph } }: Segment): boolean {
     const { opType } = node;
     // Random operators and similar ones have an attribute `dtype`.
     return !hasSubgraph(node) && opType !== "ConstantOfShape" && opType !== "Constant" &&
-      intAttribute(node, "dtype") !== FLOAT16;
+      readIntAttribute(node, "dtype") !== FLOAT16;
   });
 }
 
 /** Whether a node reads rows of a large f16 table. */
 function isTableLookup({ constants }: GraphIndex, node: Node): boolean {
   const table = node.opType === "Gather" ? constants.get(getTable(node)) : undefined;
-  return table?.dtype === "float16" && storedBytes(table) > MAX_TABLE_BYTES;
+  return table?.dtype === "float16" && countStoredBytes(table) > MAX_TABLE_BYTES;
 }
 
 function getTable({ inputs }: Node): string {
@@ -107,7 +107,7 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
       const rows = `${output}/float16`;
       return [{ ...read, outputs: [rows] }, makeCast(rows, output)];
     }
-    const isCast = node.opType === "Cast" && intAttribute(node, "to") === FLOAT16;
+    const isCast = node.opType === "Cast" && readIntAttribute(node, "to") === FLOAT16;
     return isCast ? [{ ...read, attributes: [attribute("to", FLOAT32)] }] : [read];
   });
   const tables = new Set(graph.nodes.filter((node) => isTableLookup(index, node)).map(getTable));

@@ -11,11 +11,11 @@ import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { getName, requireConstant } from "../attention/attention.ts";
 import { countElements } from "../file/tensor.ts";
 import {
-  floatAttribute,
-  intAttribute,
-  intsAttribute,
   type Node,
-  stringAttribute,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
+  readStringAttribute,
 } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { numbered } from "../attention/traced_operand.ts";
@@ -61,15 +61,15 @@ export function findCausalConv(node: Node, search: StateSearch): FoundState | un
   if (!isPastState(search, past)) {
     throw new Refusal(`The past of ${describeNode(node)} is computed; it should be an input.`);
   }
-  const isPlain = (intAttribute(node, "ndim") ?? 1) === 1 &&
-    (intAttribute(node, "dilation") ?? 1) === 1 && !intAttribute(node, "state_window") &&
-    (intsAttribute(node, "dilations") ?? []).every((dilation) => dilation === 1);
-  const activation = stringAttribute(node, "activation") ?? "none";
+  const isPlain = (readIntAttribute(node, "ndim") ?? 1) === 1 &&
+    (readIntAttribute(node, "dilation") ?? 1) === 1 && !readIntAttribute(node, "state_window") &&
+    (readIntsAttribute(node, "dilations") ?? []).every((dilation) => dilation === 1);
+  const activation = readStringAttribute(node, "activation") ?? "none";
   if (!isPlain || !["none", "silu", "swish"].includes(activation)) {
     throw new Refusal(`${describeNode(node)} has dilations or an activation that Hearth lacks.`);
   }
   const weights = requireConstant(search, weightName, node);
-  const isChannelsLast = intAttribute(node, "channels_last") === 1;
+  const isChannelsLast = readIntAttribute(node, "channels_last") === 1;
   return {
     name: getName(node),
     recurrence: {
@@ -96,12 +96,12 @@ export function findSpelledOutConv(node: Node, search: StateSearch): FoundState 
   }
   const weights = requireConstant(search, node.inputs[1]!, node);
   const [channels, perGroup, taps, ...others] = weights.shape as [number, number, number];
-  const isDepthwise = perGroup === 1 && intAttribute(node, "group") === channels &&
+  const isDepthwise = perGroup === 1 && readIntAttribute(node, "group") === channels &&
     others.length === 0;
   const isPlain = ["strides", "dilations"].every((name) =>
-    (intsAttribute(node, name) ?? [1])[0] === 1
+    (readIntsAttribute(node, name) ?? [1])[0] === 1
   );
-  const axis = intAttribute(joined, "axis");
+  const axis = readIntAttribute(joined, "axis");
   if (!isDepthwise || !isPlain || (axis !== 2 && axis !== -1)) {
     throw new Refusal(`${describeNode(node)} reads a state, but not as a causal convolution.`);
   }
@@ -134,7 +134,7 @@ function findResults(
   const [made] = conv.outputs as [string];
   const consumer = index.onlyConsumer(made);
   const sliced = consumer?.opType === "Slice" ? consumer.outputs[0]! : made;
-  const pad = intsAttribute(conv, "pads")?.[0] ?? 0;
+  const pad = readIntsAttribute(conv, "pads")?.[0] ?? 0;
   for (const lengths of SHORT_LENGTHS) {
     const run = probes.at(lengths);
     const [shape, width] = [run.value(made)?.shape, run.value(past)?.shape[2]];
@@ -212,9 +212,9 @@ export function findLinearAttention(node: Node, search: StateSearch): FoundState
   if (!isPastState(search, past)) {
     throw new Refusal(`The past of ${describeNode(node)} is computed; it should be an input.`);
   }
-  const rule = RULES[stringAttribute(node, "update_rule") ?? "gated_delta"];
-  const queryHeads = intAttribute(node, "q_num_heads") ?? 0;
-  const heads = intAttribute(node, "kv_num_heads") ?? queryHeads;
+  const rule = RULES[readStringAttribute(node, "update_rule") ?? "gated_delta"];
+  const queryHeads = readIntAttribute(node, "q_num_heads") ?? 0;
+  const heads = readIntAttribute(node, "kv_num_heads") ?? queryHeads;
   if (rule === undefined || queryHeads > heads || heads === 0) {
     throw new Refusal(
       `${describeNode(node)} has ${queryHeads} heads of queries for ${heads} states, or an ` +
@@ -231,7 +231,7 @@ export function findLinearAttention(node: Node, search: StateSearch): FoundState
     string,
     string,
   ];
-  const scale = floatAttribute(node, "scale") || 1 / Math.sqrt(keyDim);
+  const scale = readFloatAttribute(node, "scale") || 1 / Math.sqrt(keyDim);
   return {
     name: getName(node),
     recurrence: {

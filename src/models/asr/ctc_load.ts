@@ -15,7 +15,7 @@ import {
   type Vocabulary,
 } from "./frame_tokens.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
-import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import { type Json, readJson, readNumber, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   findLanguages,
   openPart,
@@ -141,15 +141,15 @@ function readSamplesPerFrame({ config, preprocessorConfig }: CtcFiles): number {
   switch (config["model_type"]) {
     case "wav2vec2-bert": {
       const layers = config["add_adapter"] === true
-        ? numberAt(config, "num_adapter_layers") ?? 1
+        ? readNumber(config, "num_adapter_layers") ?? 1
         : 0;
-      const together = numberAt(preprocessorConfig, "stride") ?? 2;
-      return BERT_HOP_SAMPLES * together * (numberAt(config, "adapter_stride") ?? 2) ** layers;
+      const together = readNumber(preprocessorConfig, "stride") ?? 2;
+      return BERT_HOP_SAMPLES * together * (readNumber(config, "adapter_stride") ?? 2) ** layers;
     }
     case "parakeet_ctc": {
       const encoder = (config["encoder_config"] ?? {}) as Json;
-      return (numberAt(preprocessorConfig, "hop_length") ?? 160) *
-        (numberAt(encoder, "subsampling_factor") ?? 8);
+      return (readNumber(preprocessorConfig, "hop_length") ?? 160) *
+        (readNumber(encoder, "subsampling_factor") ?? 8);
     }
   }
   const strides = config["conv_stride"];

@@ -7,7 +7,7 @@
  */
 import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
-import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import { type ModelFolder, readNumber, readOptionalJson } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../model.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";
 import { findLanguages, openPart, openSpeechFeatures } from "./recogniser.ts";
@@ -42,9 +42,9 @@ const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
 
 /** Describes Moonshine's models, each of which knows one language. @see https://arxiv.org/abs/2410.15608 */
 export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
-  const positions = numberAt(folder.config, "max_position_embeddings") ?? MOONSHINE_POSITIONS;
+  const positions = readNumber(folder.config, "max_position_embeddings") ?? MOONSHINE_POSITIONS;
   const languages = findLanguages(folder);
-  const start = numberAt(folder.config, "decoder_start_token_id") ?? MOONSHINE_START;
+  const start = readNumber(folder.config, "decoder_start_token_id") ?? MOONSHINE_START;
   return {
     open: (context, options) =>
       openSeq2Seq(context, { ...options, positions, writePrompt: () => [start] }),
@@ -80,12 +80,12 @@ export async function describeCohere(
     });
   const { length } = writePrompt();
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
-  const positions = numberAt(folder.config, "max_position_embeddings") ?? COHERE_POSITIONS;
+  const positions = readNumber(folder.config, "max_position_embeddings") ?? COHERE_POSITIONS;
   return {
     open: (context, options) => openSeq2Seq(context, { ...options, positions, writePrompt }),
     languages,
     defaultLanguage,
-    maxChunkSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_CHUNK_SECONDS,
+    maxChunkSeconds: readNumber(preprocessor, "max_audio_clip_s") ?? COHERE_CHUNK_SECONDS,
     getMaxTokens: () => positions - length,
   };
 }

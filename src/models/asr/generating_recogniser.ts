@@ -10,7 +10,7 @@ import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { GenerationRequest } from "../../engine/sequence.ts";
 import { StartupError } from "../../base/errors.ts";
-import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
+import { type ModelFolder, readOptionalJson, readTokenIds } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../model.ts";
 import { loadTokenizer, type TextTokenizer } from "../text/tokenizer.ts";
 import {
@@ -80,7 +80,7 @@ export async function loadGenerating(
   const tokenizer = await loadTokenizer(folder);
   const family = await describe(folder, tokenizer);
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
-  const endTokens = tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
+  const endTokens = readTokenIds({ ...folder.config, ...generationConfig }, "eos_token_id");
   const { decode } = tokenizer;
   const parts = await openFitting(folder, async () => {
     const { maxChunkSeconds } = family;

@@ -8,7 +8,7 @@
  */
 import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
-import { numberAt } from "../../hub/model_folder.ts";
+import { readNumber } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { openGraph, requirePorts, tensorFor } from "../folder/graph_file.ts";
 import type { OpenContext } from "../model.ts";
@@ -87,7 +87,7 @@ export async function loadTdt(
   return openFrameRecogniser({
     dtype: graphs.main.dtype,
     sampleRateHz: SAMPLE_RATE_HZ,
-    samplesPerFrame: HOP_SAMPLES * (numberAt(folder.config, "subsampling_factor") ?? 8),
+    samplesPerFrame: HOP_SAMPLES * (readNumber(folder.config, "subsampling_factor") ?? 8),
     languages: findLanguages(folder),
     metrics,
     run,

@@ -6,7 +6,7 @@
  */
 import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
-import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
+import { type Json, readNumber, readTokenIds, requireNumber } from "../../hub/model_folder.ts";
 import type { NodeHeads } from "../../device/encoder_attention.ts";
 import { toMask } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./recogniser.ts";
@@ -53,7 +53,7 @@ export function readWhisperConfig(
   { config, generationConfig }: { config: Json; generationConfig: Json },
   tokenToId: (token: string) => number | undefined,
 ): WhisperConfig {
-  const size = (name: string) => numberAt(generationConfig, name) ?? requireNumber(config, name);
+  const size = (name: string) => readNumber(generationConfig, name) ?? requireNumber(config, name);
   const token = (text: string) => {
     const id = tokenToId(text);
     if (id !== undefined) return id;
@@ -76,7 +76,7 @@ export function readWhisperConfig(
     timestampsStart,
     lastFirstTimestamp: timestampsStart +
       (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP_INDEX),
-    suppressedTokens: tokensAt({ ...config, ...generationConfig }, "suppress_tokens"),
+    suppressedTokens: readTokenIds({ ...config, ...generationConfig }, "suppress_tokens"),
     // Half of the context as in Whisper, which keeps the other half for the text of earlier windows.
     maxTokens: Math.floor(size("max_target_positions") / 2),
   };

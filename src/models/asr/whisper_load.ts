@@ -5,7 +5,7 @@
  */
 import { type LogMelSpec, readLogMelSpec } from "../../../kernels/log_mel/log_mel_spec.ts";
 import type { OpenContext } from "../model.ts";
-import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import { type ModelFolder, readNumber, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   listPlainTokens,
   readAlignmentHeads,
@@ -108,8 +108,8 @@ async function openParts(
   const decoder = await loadEncoderDecoder<WindowInput>({
     ...context,
     vocabSize: config.vocabSize,
-    contextLength: numberAt(folder.config, "max_target_positions") ?? 448,
-    numPositions: numberAt(folder.config, "max_source_positions") ?? 1500,
+    contextLength: readNumber(folder.config, "max_target_positions") ?? 448,
+    numPositions: readNumber(folder.config, "max_source_positions") ?? 1500,
     maxSequences: maxRecordings,
     encoder: {
       maxInputs: encoder.maxInputs,

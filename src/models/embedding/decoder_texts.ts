@@ -110,7 +110,7 @@ export async function loadDecoderTexts(
     );
   }
   const reader = await RowReader.open(backend, decoder.output, columns);
-  const rows = await decoder.giving(reader);
+  const rows = await decoder.withSampler(reader);
   options.onProgress({ what: "warming up" });
   await warmUp(rows);
   const { contextLength, blockSize } = rows.limits;

@@ -13,7 +13,7 @@ import {
   readEmbeddingConfig,
 } from "./embedding_config.ts";
 import { type EncodedText, fitText } from "./encoder_tokenizer.ts";
-import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
+import { type ModelFolder, readNumber } from "../../hub/model_folder.ts";
 import { findOutput } from "../folder/graph_file.ts";
 import { type Model, type OpenContext, requireTask, requireTokenIds } from "../model.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
@@ -36,7 +36,7 @@ export class EmbeddingModel extends TextModel implements Model {
     this.#loaded = loaded;
     this.#config = config;
     const names = ["image_token_id", "video_token_id", "audio_token_id"];
-    this.#mediaTokens = new Set(names.flatMap((name) => numberAt(folder.config, name) ?? []));
+    this.#mediaTokens = new Set(names.flatMap((name) => readNumber(folder.config, name) ?? []));
   }
 
   /**

@@ -6,7 +6,7 @@
  */
 import { isRecord } from "../../base/json.ts";
 import { StartupError } from "../../base/errors.ts";
-import { type Json, type ModelFolder, numberAt, readJson } from "../../hub/model_folder.ts";
+import { type Json, type ModelFolder, readJson, readNumber } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 
 type InputType = "query" | "document";
@@ -49,7 +49,7 @@ export async function readEmbeddingConfig(
   const modes = isPoolingGiven
     ? readPooling(pooling, `${folder.path}/${poolingFile}`)
     : [known.pooling];
-  const dimensions = numberAt(settings, "truncate_dim");
+  const dimensions = readNumber(settings, "truncate_dim");
   return {
     isPoolingGiven,
     skipsPrompt,

@@ -9,7 +9,12 @@ import {
   type LengthOptions,
   LongTextEncoder,
 } from "../text/long_text_encoder.ts";
-import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  type Json,
+  type ModelFolder,
+  readNumber,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { NO_FRAMES, type PairFrame, type SpecialFrame } from "../../tokenizer/special_frame.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 import { readTokenizer, type TokenizerFiles, TokenTexts } from "../text/tokenizer_files.ts";
@@ -74,7 +79,7 @@ export class EncoderTokenizer {
       ? padToken
       : (padToken as { content?: string } | null | undefined)?.content;
     const padTokenId = tokenizer.tokenToId(padName ?? "") ??
-      numberAt(folder.config, "pad_token_id") ?? 0;
+      readNumber(folder.config, "pad_token_id") ?? 0;
     return new EncoderTokenizer(files, { padTokenId, isPlain });
   }
 
@@ -151,7 +156,7 @@ export class EncoderTokenizer {
 function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
   const model = isRecord(json["model"]) ? json["model"] : {};
   const name = model["unk_token"];
-  return typeof name === "string" ? tokenizer.tokenToId(name) : numberAt(model, "unk_id");
+  return typeof name === "string" ? tokenizer.tokenToId(name) : readNumber(model, "unk_id");
 }
 
 /** Whether `ids` begins with `beginning`. */

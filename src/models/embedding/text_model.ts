@@ -5,7 +5,12 @@
  * @module
  */
 import type { Backend } from "../../device/backend.ts";
-import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  type Json,
+  type ModelFolder,
+  readNumber,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
 import { computeFirstRows } from "../../graph/cut/picked_token.ts";
 import { countPositions, cutEncoder } from "../../graph/cut/cut_graph.ts";
@@ -62,7 +67,7 @@ export async function loadTexts<Source extends RowSource>(
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await EncoderTokenizer.load(folder, { isPlain: isBag });
   const maxTokens = isBag
-    ? Math.min(numberAt(folder.config, "seq_length") ?? Infinity, MAX_BAG_TOKENS)
+    ? Math.min(readNumber(folder.config, "seq_length") ?? Infinity, MAX_BAG_TOKENS)
     : await readMaxTokens(folder);
   const isDecoder = graph.model.graph.inputs.some(({ name }) =>
     name.startsWith("past_key_values.")

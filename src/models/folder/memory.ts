@@ -19,7 +19,7 @@ import {
 } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
 import { findWeights } from "../../graph/experts/mixture.ts";
-import { storedBytes } from "../../graph/file/tensor.ts";
+import { countStoredBytes } from "../../graph/file/tensor.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 
 /** onnxruntime-web keeps weights in the memory of one WebAssembly module. */
@@ -74,7 +74,7 @@ export function estimateCutNeeds(
     ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
     : tensors;
   const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
-  const sizes = [...counted, ...ofExperts].map(storedBytes);
+  const sizes = [...counted, ...ofExperts].map(countStoredBytes);
   const chunks = steps.flatMap((most) => planActivations(cut, most).chunks);
   return {
     ...NOTHING,

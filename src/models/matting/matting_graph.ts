@@ -8,7 +8,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { GraphIndex, liveNodes } from "../../graph/graph_index.ts";
+import { findLiveNodes, GraphIndex } from "../../graph/graph_index.ts";
 import {
   getOpset,
   type Graph,
@@ -171,7 +171,7 @@ export function unifyMatting(
   const nodes = [...leveling.nodes, taking, ...graph.nodes, ...squash, ...stretching.nodes];
   const constants = new Set(graph.initializers.map(({ name }) => name));
   return withGraph(model, {
-    nodes: liveNodes(nodes, [MASKS]),
+    nodes: findLiveNodes(nodes, [MASKS]),
     initializers: [
       ...graph.initializers,
       ...leveling.initializers,

@@ -8,7 +8,7 @@
  * @module
  */
 import { type TokenRules, toMask } from "../../engine/token_rules.ts";
-import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
+import { type Json, readNumber, readTokenIds } from "../../hub/model_folder.ts";
 
 export interface GenerationRules {
   readonly vocabSize: number;
@@ -38,14 +38,14 @@ export function readGenerationRules(
   return {
     vocabSize,
     eosTokenIds,
-    noRepeatNgramSize: numberAt(config, "no_repeat_ngram_size") ?? 0,
-    suppressed: tokensAt(config, "suppress_tokens"),
-    suppressedFirst: tokensAt(config, "begin_suppress_tokens"),
+    noRepeatNgramSize: readNumber(config, "no_repeat_ngram_size") ?? 0,
+    suppressed: readTokenIds(config, "suppress_tokens"),
+    suppressedFirst: readTokenIds(config, "begin_suppress_tokens"),
     badWords: (Array.isArray(badWords) ? badWords : [])
-      .map((ids) => tokensAt({ ids }, "ids")).filter(({ length }) => length > 0),
-    forcedFirst: numberAt(config, "forced_bos_token_id"),
-    minLength: numberAt(config, "min_length") ?? 0,
-    minNewTokens: numberAt(config, "min_new_tokens") ?? 0,
+      .map((ids) => readTokenIds({ ids }, "ids")).filter(({ length }) => length > 0),
+    forcedFirst: readNumber(config, "forced_bos_token_id"),
+    minLength: readNumber(config, "min_length") ?? 0,
+    minNewTokens: readNumber(config, "min_new_tokens") ?? 0,
   };
 }
 

@@ -7,7 +7,7 @@ import { dirname } from "node:path";
 import { encodePng } from "../../media/image/png.ts";
 import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { Tensor } from "../../device/ort/ort.ts";
-import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";
+import { type Json, readNumber, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../text/chat_generation.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model, OpenContext } from "../model.ts";
@@ -124,8 +124,8 @@ async function openDecoder(
 
 /** Computes the number of images whose keys and values, a pair for each position and layer, fit into memory together. */
 function fittingSequences(config: Json, numPositions: number): number {
-  const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (numberAt(config, "d_model") ?? 1024) *
-    (numberAt(config, "decoder_layers") ?? 12);
+  const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (readNumber(config, "d_model") ?? 1024) *
+    (readNumber(config, "decoder_layers") ?? 12);
   return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPositions)));
 }
 

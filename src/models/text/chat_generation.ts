@@ -21,7 +21,7 @@ import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
 import type { TokenTexts } from "./tokenizer_files.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { SamplingParams } from "../../decoder/decoder.ts";
-import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
+import { type Json, readNumber, readTokenIds } from "../../hub/model_folder.ts";
 
 /** The model's input: tokens, with media among them or encoded separately. */
 export interface ChatPrompt extends
@@ -180,11 +180,12 @@ export interface GenerationDefaults {
 
 /** Reads the defaults. `generation_config.json` takes precedence over `config.json`. */
 export function readGenerationDefaults(config: Json, generationConfig: Json): GenerationDefaults {
-  const numberOr = (name: string, fallback: number) => numberAt(generationConfig, name) ?? fallback;
+  const numberOr = (name: string, fallback: number) =>
+    readNumber(generationConfig, name) ?? fallback;
   const text = config["text_config"] as Json | undefined;
   return {
     eosTokenIds: new Set(
-      [config, text ?? {}, generationConfig].flatMap((json) => tokensAt(json, "eos_token_id")),
+      [config, text ?? {}, generationConfig].flatMap((json) => readTokenIds(json, "eos_token_id")),
     ),
     sampling: {
       temperature: generationConfig["do_sample"] === false ? 0 : numberOr("temperature", 1),

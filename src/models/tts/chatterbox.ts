@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { startupStep } from "../../base/errors.ts";
-import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
+import { readOptionalJson, readTokenIds } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../model.ts";
 import { readReference } from "./voices.ts";
@@ -41,7 +41,7 @@ export async function loadChatterbox(context: OpenContext): Promise<Synthesizer>
   const generation = await readOptionalJson(folder, "generation_config.json");
   const sound = await readOptionalJson(folder, "preprocessor_config.json");
   const sampleRateHz = Number(sound["sampling_rate"] ?? DEFAULT_RATE_HZ);
-  const endTokens = tokensAt({ ...folder.config, ...generation }, "eos_token_id");
+  const endTokens = readTokenIds({ ...folder.config, ...generation }, "eos_token_id");
   const encoder = await TtsGraph.open(context, { name: "speech_encoder", known: /^audio_values$/ });
   const generator = await SpeechTokenGenerator.open(context, {
     endTokens: endTokens.length > 0 ? endTokens : [END_OF_SPEECH],

@@ -8,7 +8,12 @@ import { countUsmFrames, readUsmSpec, UsmFeatures } from "../../../kernels/log_m
 import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { yieldToEvents } from "../../base/timing.ts";
-import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  type Json,
+  type ModelFolder,
+  readNumber,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { AudioReader } from "../../media/audio.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";
 
@@ -77,7 +82,7 @@ function openGemma(
     const token = tokenizer[name];
     return typeof token === "string" ? token : tokens[i]!;
   }) as [string, string, string];
-  const most = numberAt(processor, "audio_seq_length") ?? mostTokens;
+  const most = readNumber(processor, "audio_seq_length") ?? mostTokens;
   return {
     placeholder: each,
     sampleRateHz: spec.sampleRateHz,

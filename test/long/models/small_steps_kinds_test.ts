@@ -219,7 +219,7 @@ for (const [kind, { columns, ...costs }] of Object.entries(TEXT_STEPS)) {
       const count = async (rule?: KernelRule) => {
         const decoder = await openPaged({ ...context, ...rule && { rule } });
         const reader = await RowReader.open(backend, decoder.output, columns);
-        const rows = await decoder.giving(reader);
+        const rows = await decoder.withSampler(reader);
         const counted = await countRow(rows);
         await rows.dispose();
         return counted;

@@ -8,7 +8,7 @@ import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { liftWeights } from "../../../src/graph/rewrite/webgpu_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { storedBytes } from "../../../src/graph/file/tensor.ts";
+import { countStoredBytes } from "../../../src/graph/file/tensor.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 
 const CASES = [
@@ -39,10 +39,10 @@ for (const [folder, file, numOfOrt] of CASES) {
       const backend = await WebGpuBackend.create(gpu);
       const weights = backend.openWeights(files);
       await weights.upload(buffers);
-      const bytes = new Map(buffers.map((tensor) => [tensor.name, storedBytes(tensor)]));
+      const bytes = new Map(buffers.map((tensor) => [tensor.name, countStoredBytes(tensor)]));
       assert.equal(weights.numBytes, bytes.values().reduce((sum, each) => sum + each, 0));
       weights.dispose();
-      for (const tensor of constants) assert.ok(storedBytes(tensor) < 32 * 1024, tensor.name);
+      for (const tensor of constants) assert.ok(countStoredBytes(tensor) < 32 * 1024, tensor.name);
       assert.equal(constants.length > 0, numOfOrt > 0);
     },
   );

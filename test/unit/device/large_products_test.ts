@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
-import { storedBytes } from "../../../src/graph/file/tensor.ts";
+import { countStoredBytes } from "../../../src/graph/file/tensor.ts";
 import {
   divideLargeProducts,
   padProducts,
@@ -105,15 +105,15 @@ async function run(session: GraphSession, numRows: number): Promise<Float32Array
 for (const [name, form] of Object.entries(CASES)) {
   gpuTest(`divideLargeProducts(): ${name}`, async (gpu) => {
     const { model, files } = await makeModel(form);
-    const total = Math.max(...model.graph.initializers.map(storedBytes));
+    const total = Math.max(...model.graph.initializers.map(countStoredBytes));
     const maxBytes = Math.ceil(total / 3);
     const [segment] = divideLargeProducts(makeCut(model), maxBytes).segments;
     const { nodes, initializers } = segment!.model.graph;
     assert.ok(nodes.filter(({ opType }) => opType === "Concat").length === 1);
-    assert.ok(Math.max(...initializers.map(storedBytes)) <= maxBytes);
+    assert.ok(Math.max(...initializers.map(countStoredBytes)) <= maxBytes);
     // No constant is duplicated or missing.
     const sizes = (tensors: readonly Constant[]) =>
-      tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+      tensors.reduce((sum, tensor) => sum + countStoredBytes(tensor), 0);
     assert.equal(sizes(initializers), sizes(model.graph.initializers));
 
     const backend = await WebGpuBackend.create(gpu);

@@ -7,7 +7,12 @@ import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { makeValueInfo } from "../../../src/graph/file/proto_codec.ts";
 import { Probes } from "../../../src/graph/probes.ts";
 import { normByMeanSquare } from "../../../src/graph/rewrite/plain_norms.ts";
-import { intAttribute, makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
+import {
+  makeNode,
+  type Node,
+  readIntAttribute,
+  type Tensor,
+} from "../../../src/graph/file/proto.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 
 const WIDTH = 8;
@@ -169,7 +174,7 @@ function run(nodes: readonly Node[], given: ReadonlyMap<string, Rows>): Map<stri
   for (const each of nodes) {
     const { opType, inputs: [left, right], outputs } = each;
     // Without the axis the means are broadcast to other elements.
-    if (intAttribute(each, "keepdims") === 0) {
+    if (readIntAttribute(each, "keepdims") === 0) {
       values.set(outputs[0]!, [[NaN]]);
       continue;
     }

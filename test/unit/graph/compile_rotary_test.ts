@@ -7,9 +7,9 @@ import type { Segment } from "../../../src/graph/graph_cut.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import {
   type Graph,
-  intAttribute,
   makeNode,
   type Node,
+  readIntAttribute,
   type Tensor,
 } from "../../../src/graph/file/proto.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
@@ -151,7 +151,7 @@ function runOne({ opType, inputs, outputs, ...node }: Node, values: Map<string, 
     case "Unsqueeze":
       return void set(0, flat.map((value) => [value]));
     case "Concat": {
-      const axis = intAttribute({ opType, inputs, outputs, ...node }, "axis");
+      const axis = readIntAttribute({ opType, inputs, outputs, ...node }, "axis");
       const isAlike = isLast(axis) && rows.length === other.length;
       return void set(0, isAlike ? rows.map((row, i) => [...row, ...other[i]!]) : [[NaN]]);
     }

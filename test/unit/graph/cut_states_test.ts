@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { compileForCpu, compileForGpu } from "../../../src/cli/cut_report.ts";
-import { intsAttribute } from "../../../src/graph/file/proto.ts";
+import { readIntsAttribute } from "../../../src/graph/file/proto.ts";
 import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { assertSameAsWhole } from "./compare.ts";
@@ -26,7 +26,7 @@ Deno.test("cutGraph() cuts short convolutions with a state, and runs the other n
   assert.deepEqual(cut.states[0]!.output.shape, [1, "tokens", 24]);
   // No transposes for the convolution's order of channels remain.
   const transposes = cut.segments.flatMap(({ model }) => model.graph.nodes)
-    .filter((node) => intsAttribute(node, "perm")?.join() === "0,2,1");
+    .filter((node) => readIntsAttribute(node, "perm")?.join() === "0,2,1");
   assert.deepEqual(transposes.map(({ name }) => name), []);
 });
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { listReads, liveNodes, sortNodes } from "../../../src/graph/graph_index.ts";
+import { findLiveNodes, listReads, sortNodes } from "../../../src/graph/graph_index.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 
@@ -43,13 +43,13 @@ Deno.test("sortNodes() includes a branch's reads from the outer graph", () => {
   assert.deepEqual(names(sortNodes(nodes)), ["a", "y"]);
 });
 
-Deno.test("liveNodes() keeps what a branch reads", () => {
+Deno.test("findLiveNodes() keeps what a branch reads", () => {
   const nodes = [
     makeNode("Relu", ["x"], ["a"]),
     makeNode("Relu", ["x"], ["dead"]),
     branching("y", "a"),
   ];
-  assert.deepEqual(names(liveNodes(nodes, ["y"])), ["a", "y"]);
+  assert.deepEqual(names(findLiveNodes(nodes, ["y"])), ["a", "y"]);
 });
 
 Deno.test("sortNodes() refuses a cycle of nodes, naming one", () => {

@@ -4,7 +4,7 @@ import v8 from "node:v8";
 import vm from "node:vm";
 import { FolderFiles, type ModelFiles } from "../../../src/graph/file/external_data.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
-import { storedBytes } from "../../../src/graph/file/tensor.ts";
+import { countStoredBytes } from "../../../src/graph/file/tensor.ts";
 import type { ModelProto, Tensor } from "../../../src/graph/file/proto.ts";
 import { TENSOR, writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -102,7 +102,7 @@ Deno.test("copyWeights() of external data around 4 GiB reads each byte once and 
     assert.ok(files.bytesRead < 2 * graph.length, `the cut read ${files.bytesRead} bytes`);
 
     const largest = Math.max(...segments.map(countWeightBytes));
-    const all = sum(model.graph.initializers.map(storedBytes));
+    const all = sum(model.graph.initializers.map(countStoredBytes));
     assert.ok(externalOffset + all > 2 ** 32 + 2 ** 27 && largest < all / 10);
     const readBefore = files.bytesRead;
     let mostHeld = 0;
@@ -151,7 +151,7 @@ Deno.test("readModel() of a graph with 600 MB of inline weights reads only the n
     const read = await readModel(files, "model.onnx");
     assert.equal(read.graph.nodes.length, model.graph.nodes.length);
     const huge = read.graph.initializers.find(({ name }) => name === "huge")!;
-    assert.deepEqual([huge.data.kind, storedBytes(huge)], ["file", rawBytes]);
+    assert.deepEqual([huge.data.kind, countStoredBytes(huge)], ["file", rawBytes]);
     assert.ok(files.bytesRead < inline.length + 2 ** 20, `${files.bytesRead} bytes read`);
   });
 });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/base/errors.ts";
 import {
-  floatAttribute,
   hasSubgraph,
-  intAttribute,
-  intsAttribute,
   makeNode,
-  stringAttribute,
+  readFloatAttribute,
+  readIntAttribute,
+  readIntsAttribute,
+  readStringAttribute,
 } from "../../../src/graph/file/proto.ts";
 import { decodeTensorMessage, writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -49,11 +49,11 @@ Deno.test("readModel() and writeModel() return the same bytes", async () => {
 Deno.test("readModel() reads attributes of every kind that the cut uses", async () => {
   const { graph } = await readModel(inMemory(smallModel()), "model.onnx");
   const [node] = graph.nodes;
-  assert.equal(floatAttribute(node!, "alpha"), 0.5);
-  assert.equal(intAttribute(node!, "transB"), 1);
-  assert.deepEqual(intsAttribute(node!, "axes"), [-1, 2 ** 40]);
-  assert.equal(stringAttribute(node!, "mode"), "linear");
-  assert.equal(intAttribute(node!, "absent"), undefined);
+  assert.equal(readFloatAttribute(node!, "alpha"), 0.5);
+  assert.equal(readIntAttribute(node!, "transB"), 1);
+  assert.deepEqual(readIntsAttribute(node!, "axes"), [-1, 2 ** 40]);
+  assert.equal(readStringAttribute(node!, "mode"), "linear");
+  assert.equal(readIntAttribute(node!, "absent"), undefined);
   assert.equal(hasSubgraph(node!), false);
   assert.deepEqual(node!.inputs, ["x", "w", ""]);
 });
