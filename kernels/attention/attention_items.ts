@@ -40,8 +40,8 @@ export function maxItemWords(
 }
 
 /**
- * Writes the items of a step. Those of a head are adjacent, so that its keys stay in the processor's cache. The last
- * rows come first: they may see the most keys, and long items should start early.
+ * Writes the items of a step. The items of a head are adjacent, so that its keys stay in the processor's cache. The
+ * last rows come first: they may see the most keys, and long items should start early.
  *
  * @param skipped sequences to leave out.
  * @returns the number of items.

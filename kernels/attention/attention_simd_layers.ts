@@ -194,7 +194,7 @@ export class SimdLayers {
       node,
       step: this.#step,
       items: items.at,
-      numWorks: items.count,
+      numParts: items.count,
       ...this.#scratch,
       flops: this.#numPairs * outWidth * 4,
       polls: STEP_POLLS,

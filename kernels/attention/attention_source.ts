@@ -24,7 +24,7 @@ const HALF_SCALE = 16;
 
 /** The work of one workgroup with many queries. */
 export interface TileTiling {
-  /** Pairs (query token, query head of the group), a multiple of `4 * quads`. */
+  /** Number of pairs (query token, query head of the group), a multiple of `4 * quads`. */
   readonly rows: number;
   /** Groups of four rows that a thread computes. */
   readonly quads: number;

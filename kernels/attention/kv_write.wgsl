@@ -2,8 +2,8 @@
 // kv_write.ts for formula and shapes.
 //
 // One workgroup takes 64 vec4s of one token, and each thread one vec4 of one head: it rotates a query into `q_out`,
-// rotates a key into the cache, or copies a value there. Heads may be normalised before that, or after it. If each head
-// has its own root mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup
+// rotates a key into the cache, or copies a value there. Heads may be normalised before or after the rotation. If each
+// head has its own root mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup
 // computes it by itself. Workgroup memory: 128 floats.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;

@@ -179,7 +179,7 @@ export class SimdPackedAttention {
       node: offsets.node,
       step: offsets.batch,
       items: items.at,
-      numWorks: items.count,
+      numParts: items.count,
       scratch: offsets.scratch,
       scratchBytes: offsets.scratchBytes,
       flops: this.#numPairs * heads * headSize * 4,

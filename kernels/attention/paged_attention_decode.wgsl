@@ -24,8 +24,8 @@ const FLOOR = -1e29;
 
 var<workgroup> q_tile: array<array<vec4<f32>, $ROWS>, $FOURS>;
 //# if IS_ROUNDED
-// Queries in units of 1/127 of their row's largest value, rounded, and the remainders in units of 1/254 of that. A word
-// holds four of each.
+// Queries as rounded multiples of a unit, 1/127 of their row's largest value, and the remainders as multiples of 1/254
+// of that unit. A word holds four of either.
 var<workgroup> q_rounded: array<array<vec2<u32>, $ROWS>, $FOURS>;
 // 1/127 of the largest query, by row.
 var<workgroup> q_units: array<f32, $ROWS>;

@@ -29,14 +29,14 @@ export interface PackedStep {
   readonly maxBlocksPerSequence: number;
 }
 
-/** Returns a step with the block tables of one pool. Pool 0 is the main one, the others are those of windows. */
+/**
+ * Returns a step with the block tables of one pool. Pool 0 is the main pool; the others are for layers with a window.
+ */
 export function stepInPool(step: PackedStep, pool: number): PackedStep {
   return pool === 0 ? step : { ...step, blockTables: step.windowTables![pool - 1]! };
 }
 
-/**
- * Returns a step with the tokens `first` to `end` of another one, for which the tokens before `first` must have run.
- */
+/** Returns a step with the tokens `first` to `end` of another one. The tokens before `first` must have run already. */
 export function sliceStep(step: PackedStep, first: number, end: number): PackedStep {
   const { queryStarts, kvLengths, maxBlocksPerSequence } = step;
   const numSequences = step.sequences.length;

@@ -133,7 +133,7 @@ function substitute(line: string, values: Values): string {
 
 function evaluate(name: string, values: Values): string | number {
   const value = values[name];
-  if (value === undefined) throw new Error(`"${name}" stands for nothing.`);
+  if (value === undefined) throw new Error(`"${name}" has no value.`);
   return typeof value === "boolean" ? Number(value) : value;
 }
 

@@ -11,7 +11,7 @@ import {
   KERNELS,
   type MemoryMessage,
   OPEN,
-  takeWorks,
+  takeParts,
   type ThreadStart,
   WORD,
 } from "./thread_control.ts";
@@ -39,10 +39,10 @@ function help(): void {
   const kernels = instances.get(control[WORD.memory]!);
   if (kernels === undefined) return;
   const kernel = kernels[KERNELS[control[WORD.kernel]!]!];
-  const [node, step, items] = control.subarray(WORD.node, WORD.numWorks);
+  const [node, step, items] = control.subarray(WORD.node, WORD.numParts);
   const scratch = control[WORD.scratch]! + thread * control[WORD.scratchBytes]!;
   let numDone = 0;
-  takeWorks(control, (first, end) => {
+  takeParts(control, (first, end) => {
     kernel(node!, step!, items!, first, end, scratch);
     numDone++;
   });

@@ -14,7 +14,7 @@ import {
   type MemoryMessage,
   NUM_WORDS,
   OPEN,
-  takeWorks,
+  takeParts,
   type ThreadStart,
   WORD,
 } from "./thread_control.ts";
@@ -29,7 +29,7 @@ export interface KernelJob {
   readonly step: number;
   readonly items: number;
   /** Number of parts of the work. */
-  readonly numWorks: number;
+  readonly numParts: number;
   /** Address of scratch memory with one region per thread, and the size of a region in bytes. */
   readonly scratch: number;
   readonly scratchBytes: number;
@@ -103,7 +103,7 @@ export class KernelThreads {
   }
 
   /** Number of parts done by helpers. */
-  get numHelpedWorks(): number {
+  get numHelpedParts(): number {
     return Atomics.load(this.#control, WORD.helped);
   }
 
@@ -118,7 +118,7 @@ export class KernelThreads {
    * @throws the error of the kernel.
    */
   run(job: KernelJob): void {
-    const wanted = Math.min(this.numThreads, job.numWorks) - 1;
+    const wanted = Math.min(this.numThreads, job.numParts) - 1;
     const arePolling = Atomics.load(this.#control, WORD.polling) > 0;
     const minFlops = arePolling ? MIN_FLOPS_POLLING : this.#options.minFlops;
     if (wanted < 1 || job.flops < minFlops || this.isAlone) {
@@ -133,7 +133,7 @@ export class KernelThreads {
       job.node,
       job.step,
       job.items,
-      job.numWorks,
+      job.numParts,
       job.scratch,
       job.scratchBytes,
     ], WORD.kernel);
@@ -144,7 +144,7 @@ export class KernelThreads {
     Atomics.add(control, WORD.job, 1);
     Atomics.notify(control, WORD.job, wanted);
     const kernel = job.exports[job.kernel];
-    takeWorks(
+    takeParts(
       control,
       (first, end) => kernel(job.node, job.step, job.items, first, end, job.scratch),
     );
@@ -267,6 +267,6 @@ function makeControl(): Int32Array<SharedArrayBuffer> {
   return new Int32Array(new SharedArrayBuffer(NUM_WORDS * 4));
 }
 
-function runAlone({ kernel, exports, node, step, items, numWorks, scratch }: KernelJob): void {
-  exports[kernel](node, step, items, 0, numWorks, scratch);
+function runAlone({ kernel, exports, node, step, items, numParts, scratch }: KernelJob): void {
+  exports[kernel](node, step, items, 0, numParts, scratch);
 }

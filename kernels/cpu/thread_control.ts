@@ -29,7 +29,7 @@ export const WORD = {
   node: 5 * LINE + 2,
   step: 5 * LINE + 3,
   items: 5 * LINE + 4,
-  numWorks: 5 * LINE + 5,
+  numParts: 5 * LINE + 5,
   scratch: 5 * LINE + 6,
   scratchBytes: 5 * LINE + 7,
   /** Not 0 after a helper's part has failed. */
@@ -76,14 +76,14 @@ export interface MemoryMessage {
 }
 
 /** Takes parts of the open job until none is left. */
-export function takeWorks(
+export function takeParts(
   control: Int32Array,
   work: (first: number, end: number) => void,
 ): void {
-  const numWorks = control[WORD.numWorks]!;
+  const numParts = control[WORD.numParts]!;
   while (true) {
     const next = Atomics.add(control, WORD.next, 1);
-    if (next >= numWorks) return;
+    if (next >= numParts) return;
     work(next, next + 1);
   }
 }

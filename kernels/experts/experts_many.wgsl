@@ -2,9 +2,9 @@
 // experts_source.ts.
 //
 // In the first product, `out[row, j]` is the activated output of a row's `j`-th expert. The second product computes the
-// outputs that combine.wgsl weighs and adds up. A workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns, which
-// are rows of a matrix, and stages it $DEPTH elements of K deep. If the matrix is gated, the first half of a tile's
-// columns belongs to the gate.
+// outputs that combine.wgsl weights and adds up. A workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns,
+// which are rows of a matrix, and stages it $DEPTH elements of K deep. If the matrix is gated, the first half of a
+// tile's columns belongs to the gate.
 
 // Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
 @group(0) @binding(5) var<storage, read> order: array<u32>;

@@ -89,7 +89,7 @@ interface ProductShape {
   readonly k: number;
   /** Rows of an expert's matrix. */
   readonly outputs: number;
-  /** Elements of a result: half as many as rows if the product is gated. */
+  /** Elements of a result: half the number of rows if the product is gated. */
   readonly count: number;
   /** Positions of the gate's rows: see {@linkcode gateRows}. */
   readonly rows: ReturnType<typeof gateRows>;

@@ -177,7 +177,7 @@ export class SimdExperts {
       memory: this.#memory,
       exports: this.#exports,
       ...{ node, step, items, scratch: perThread, scratchBytes: perThreadBytes },
-      numWorks: numItems * Math.ceil(count / PART_OUTPUTS),
+      numParts: numItems * Math.ceil(count / PART_OUTPUTS),
       flops: 2 * k * outputs * numPairs,
       polls: STEP_POLLS,
     });

@@ -112,7 +112,7 @@ export class Int8Products {
     }
   }
 
-  /** Appends the products: one dispatch for a single row; for more rows, another one before it rounds them. */
+  /** Appends the products: one dispatch for a single row, and two for more rows, of which the first rounds them. */
   encode(pass: ComputePass, tensors: Tensors, numRows: number): void {
     const { k, gate, n } = this.#params;
     const outputs = gate ? 2 * n : n;

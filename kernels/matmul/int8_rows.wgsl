@@ -1,9 +1,8 @@
 // Rows rounded to 8 bits, the input of integer products: their layout, and with IS_QUANTIZER the kernel that rounds
 // them.
 //
-// Every 32 elements have a scale of their own: 1/127 of their
-// largest magnitude. Eight elements are two words, one with the elements at even indices and one with those at odd
-// indices, the order in which 4-bit levels are unpacked from a word.
+// Every 32 elements share a scale: 1/127 of their largest magnitude. Eight elements are two words, one with the
+// elements at even indices and one with those at odd indices, the order in which 4-bit levels are unpacked from a word.
 //
 // Rows lie in groups of 64. A group has, for each block of 32 elements, the even words of its 64 rows, then the odd
 // ones; then, for each block and row, two factors; then each row's own factor.

@@ -105,7 +105,8 @@ interface ProductMemory {
 /**
  * The kernel of a product with a quantised matrix.
  *
- * @param quantizeRows writes the rows, or their norms, as levels, unless they are those of the previous product.
+ * @param quantizeRows writes the rows, normalised if there is a norm, as levels. It does nothing if they are those of
+ * the previous product.
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function nbitsProduct(
@@ -137,7 +138,7 @@ export function nbitsProduct(
     kernel: "product",
     ...own,
     ...{ node, step: rows, items: 0 },
-    numWorks: Math.ceil(n / GROUP / partGroups),
+    numParts: Math.ceil(n / GROUP / partGroups),
   } as const;
   return (numRows) => {
     rowWords[0] = numRows * perRow;
@@ -253,7 +254,7 @@ export function floatProduct(
     kernel: "floatProduct",
     ...memory,
     ...{ node, step: rows, items: 0, polls },
-    numWorks: Math.ceil(n / FLOAT_GROUP / partGroups),
+    numParts: Math.ceil(n / FLOAT_GROUP / partGroups),
   } as const;
   const numWeights = k * n * (gate ? 2 : 1);
   return (numRows) => {

@@ -197,7 +197,7 @@ export class TakeRows {
  * `x'[i]` the element that is rotated together with `x[i]`:
  *
  * `out[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, with minus for the first element of each pair; elements from
- * `size` on stay.
+ * `size` on are unchanged.
  */
 export interface RotateParams {
   readonly elem: Elem;

@@ -27,7 +27,7 @@ export class Candidates {
     this.length++;
   }
 
-  /** Keeps the `count` highest-ranked tokens, in any order, by quickselect; weights move along. */
+  /** Keeps the `count` highest-ranked tokens with their weights, in any order, by quickselect. */
   keepLargest(count: number): void {
     if (count >= this.length) return;
     let low = 0;

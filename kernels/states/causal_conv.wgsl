@@ -4,7 +4,7 @@
 // threads read neighbouring channels. The state is read before the first token and written after the last.
 
 // Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows
-// after which the state is saved too, and the slot for that.
+// after which the state is also saved in a second slot, and that slot.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> x: array<elem>;
 // Weights [TAPS, CHANNELS], then biases [CHANNELS].

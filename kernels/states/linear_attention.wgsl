@@ -9,7 +9,7 @@
 // Workgroup memory: 1,024 floats for sums, the keys of STAGED + 1 tokens and the queries of STAGED.
 
 // Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows
-// after which the state is saved too, and the slot for that.
+// after which the state is also saved in a second slot, and that slot.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;

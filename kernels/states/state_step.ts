@@ -53,7 +53,7 @@ export class StateStepBuffer {
   numSequences = 0;
   /**
    * Two vec4 of u32 per sequence: first row, end of its rows, slot, whether its state starts at zero; end of the rows
-   * after which it is saved too (0 if it is not), and the slot for that.
+   * after which it is also saved in a second slot (0 if it is not), and that slot.
    */
   readonly words: GPUBuffer;
   readonly #gpu: GpuContext;

@@ -176,7 +176,7 @@ export class SimdStates {
       memory: this.#memory,
       exports: this.#exports,
       ...{ node: this.#nodeAt, step: this.#rangesAt, items: 0, polls: STEP_POLLS },
-      numWorks: node.parts * ranges.length,
+      numParts: node.parts * ranges.length,
       scratch: this.#scratch,
       scratchBytes: this.#scratchBytes,
       flops: node.flopsPerRow * numRows,

@@ -39,7 +39,9 @@ export function blockBytes<Zeros>(): usize {
   return is<Zeros>() ? ZEROS_BLOCK_BYTES : BLOCK_BYTES;
 }
 
-/** Two products of four levels each with a word of a row: one for weights at even indices, one for odd. */
+/**
+ * Two products of four levels each with a word of a row: one for weights at even indices, one for those at odd indices.
+ */
 @inline
 export function add<Sum>(sum: v128, low: v128, high: v128, evens: v128, odds: v128): v128 {
   if (sizeof<Sum>() === 4) {

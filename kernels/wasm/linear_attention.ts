@@ -107,7 +107,7 @@ function heldKey<ByRow>(key: usize, decay: usize): v128 {
   return is<ByRow>() ? f32x4.mul(k, v128.load32_splat(decay)) : k;
 }
 
-/** Processes sixteen columns, from byte `column` of a row on, which lie at `state`. */
+/** Processes sixteen columns, which begin at byte `column` of a row of values. Their state is at address `state`. */
 function attendWide<ByRow, Delta>(
   node: LinearNode,
   firstRow: usize,

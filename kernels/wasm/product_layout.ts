@@ -59,8 +59,8 @@ export class QuantizedRows {
    */
   tiles: usize;
   /**
-   * The value 15, a mask for the lower half of a byte. It is not a constant, because V8 would create that again at each
-   * use.
+   * The value 15, a mask for the lower half of a byte. It is not a constant, because V8 would create the constant again
+   * at each use.
    */
   levelMask: u32;
   /** Whether the sums of a block are kept in i16; see `block_sums.ts`. */
@@ -158,7 +158,7 @@ export class ExpertsProduct {
   /** Number of outputs in one part of the work. */
   partOutputs: u32;
   weights: usize;
-  /** f32 `[experts, outputs, k / 32]`, or `k / 16` with half chunks. */
+  /** f32 `[experts, outputs, k / 32]`, or `[experts, outputs, k / 16]` with `hasHalves`. */
   scales: usize;
   /** u8, as many as scales; 0 if there are none. */
   zeros: usize;

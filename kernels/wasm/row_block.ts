@@ -42,7 +42,7 @@ const OUTS: usize = ENDS + ROWS * 4;
 /** f32 `[ROWS]`: the largest exponent of two so far, and the sum of weights. */
 const LARGEST: usize = OUTS + ROWS * 4;
 const TOTALS: usize = LARGEST + ROWS * 4;
-/** f32 `[ROWS]`: what the scores of a row grow by from one key to the next. */
+/** f32 `[ROWS]`: by how much a row's scores grow from one key to the next. */
 const SLOPES: usize = TOTALS + ROWS * 4;
 /** u32 `[TILES]`: addresses of the keys and of the values of a tile. */
 const KEY_TILES: usize = SLOPES + ROWS * 4;
@@ -84,7 +84,7 @@ export function rowEnd(block: RowBlock, row: u32): u32 {
  * Sets row `index` of a head.
  *
  * @param sink address of a logit whose weight is added to the row's sum; 0 for none.
- * @param slope what the row's scores grow by from one key to the next.
+ * @param slope by how much the row's scores grow from one key to the next.
  */
 export function setRow(
   block: RowBlock,

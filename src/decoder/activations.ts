@@ -28,7 +28,7 @@ export function planActivations(cut: PlannedCut, most: AxisSizes): StoragePlan {
 export class Activations {
   readonly #backend: Backend;
   readonly #plan: StoragePlan;
-  /** Allocated on demand if the backend has ONNX Runtime, which may need no memory of ours. */
+  /** Allocated at first use; `undefined` for a chunk that ONNX Runtime has to allocate itself. */
   #storages: readonly (Storage | undefined)[] | undefined;
   /** Tensors in this memory, by the sizes of a run and by name. */
   readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();

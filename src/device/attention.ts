@@ -53,7 +53,7 @@ export interface PagedAttention {
    *
    * @param tensors by name, including the node's q, k and v.
    * @param output destination of the result; allocated if absent.
-   * @param slices divide the work; only on the CPU.
+   * @param slices if present, it divides the work; used only on the CPU.
    */
   run(
     layer: number,

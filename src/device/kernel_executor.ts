@@ -46,7 +46,7 @@ export interface KernelStep {
 export interface KernelExecutor {
   /** Whether a row's result is bit-identical in every program, and among any number of rows. */
   readonly isExact?: boolean;
-  /** Records a program's dispatches, which are submitted with what comes after them. On the CPU they run at once. */
+  /** Records a program's dispatches, which are submitted together with later commands. On the CPU they run at once. */
   run(program: Program, step: KernelStep): void;
   /** Records attention on operands in this layout. Its result goes to the buffer of the attention's output. */
   attend(layout: OperandLayout): void;

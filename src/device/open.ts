@@ -50,7 +50,7 @@ export async function openBackend(
   );
 }
 
-/** Imported on demand, as the other backend is: each is a third of the thread's modules. */
+/** Both backends are imported on demand: each is a third of the worker's modules. */
 async function openCpu(options: CpuRuntimeOptions): Promise<Backend> {
   return await (await import("./cpu/cpu.ts")).CpuBackend.open(options);
 }

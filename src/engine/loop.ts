@@ -237,7 +237,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
         },
         endPart: (nextMs = 0) => {
           this.#pace.addPart();
-          // Half a part too early is as good as half a part too late.
+          // Suspending half a part too early is as good as half a part too late.
           return getRemainingMs() <= nextMs / 2 ? runBeside() : undefined;
         },
       },

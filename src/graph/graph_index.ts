@@ -215,7 +215,7 @@ function capturedNames({ attributes }: Node): readonly string[] {
   return result;
 }
 
-/** The tensors that a node reads: its inputs, and those of the same graph that its subgraphs read. */
+/** The tensors that a node reads: its inputs, and the tensors of the same graph that its subgraphs read. */
 export function listReads(node: Node): readonly string[] {
   const inputs = node.inputs.filter((name) => name !== "");
   return hasSubgraph(node) ? [...inputs, ...capturedNames(node)] : inputs;
@@ -227,7 +227,7 @@ export function listReads(node: Node): readonly string[] {
  * ONNX wants producers before their consumers. ONNX Runtime takes any order, and converters that append nodes (casts of
  * fp16 converters, for example) rely on it.
  *
- * @throws {Error} when nodes need each other in a circle.
+ * @throws {Error} when nodes need each other in a cycle.
  */
 export function sortNodes(nodes: readonly Node[]): readonly Node[] {
   const producers = new Map<string, Node>();

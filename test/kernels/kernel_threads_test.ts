@@ -70,8 +70,8 @@ function withThreads(
 /** Calls until every possible helper has had time to do something. */
 function callUntilHelped(threads: KernelThreads, call: () => void): void {
   const end = performance.now() + PATIENCE_MS;
-  for (let round = 0; round < 2000 || threads.numHelpedWorks === 0; round++) {
-    if (threads.numHelpedWorks >= 100) return;
+  for (let round = 0; round < 2000 || threads.numHelpedParts === 0; round++) {
+    if (threads.numHelpedParts >= 100) return;
     assert(performance.now() < end, "no helper took part");
     call();
   }
@@ -92,10 +92,10 @@ Deno.test("helpers that poll for the next job take parts of small ones too", opt
     let isHelped = false;
     while (!isHelped && performance.now() < end) {
       large.attend(0);
-      const before = threads.numHelpedWorks;
+      const before = threads.numHelpedParts;
       for (let i = 0; i < 50 && !isHelped; i++) {
         small.attend(0);
-        isHelped = threads.numHelpedWorks > before;
+        isHelped = threads.numHelpedParts > before;
       }
     }
     assert(isHelped);
@@ -142,7 +142,7 @@ Deno.test(
     const module = new URL("../fixtures/threads/stuck_kernel_thread.ts", import.meta.url);
     withThreads(2, (threads) => {
       const attention = openPaged(threads);
-      // Waits until it has joined and has been given up.
+      // Waits until a helper has joined and has been given up.
       for (let losses = 0; losses < 3;) {
         assertSameValues(attention.attend(0), want);
         if (threads.numHelpers === 0) losses++;
@@ -172,8 +172,8 @@ Deno.test("KernelThreads starts new helpers after idle ones have ended", options
   const attention = openPaged(threads);
   // More often than helpers may be lost.
   for (let round = 0; round < 5; round++) {
-    const before = threads.numHelpedWorks;
-    while (threads.numHelpedWorks === before) {
+    const before = threads.numHelpedParts;
+    while (threads.numHelpedParts === before) {
       assertSameValues(attention.attend(0), want);
       await new Promise((resolve) => setTimeout(resolve));
     }
@@ -236,7 +236,7 @@ Deno.test("KernelThreads keeps no memory of disposed objects", options, async ()
     // Writes the cache, so that its memory is really allocated.
     new Uint8Array(attention.inputs(0).q.buffer).fill(1, 2 ** 20, 44 * 2 ** 20);
     attention.begin(step);
-    while (threads.numHelpedWorks === 0) attention.attend(0);
+    while (threads.numHelpedParts === 0) attention.attend(0);
     attention.dispose();
     await new Promise((resolve) => setTimeout(resolve, 1));
   };
@@ -276,7 +276,7 @@ Deno.test("KernelThreads does not keep the process alive", async () => {
     const limits = { ...step, numBlocks, maxTokens: 64, maxSequences: 1, threads };
     const attention = new SimdAttention([makeLayer(shape)], limits);
     attention.begin(step);
-    while (threads.numHelpedWorks === 0) attention.run(0);
+    while (threads.numHelpedParts === 0) attention.run(0);
     console.log("helped");
   `;
   const path = await Deno.makeTempFile({ suffix: ".ts" });

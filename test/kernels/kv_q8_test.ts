@@ -174,7 +174,7 @@ for (const [headSize, elem] of [[8, "f32"], [64, "f16"], [128, "f32"]] as const)
   );
 }
 
-Deno.test("roundTo8Bits() keeps zeros, the largest magnitude, and an error of half a 127th", () => {
+Deno.test("roundTo8Bits() keeps zeros and the largest magnitude, with errors of at most half a 127th", () => {
   const head = Float32Array.of(0, -3, 1.5, 0.01, 2.999);
   const before = head.slice();
   roundTo8Bits(head);

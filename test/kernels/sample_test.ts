@@ -123,7 +123,7 @@ const CASES: Record<string, Case> = {
 };
 
 for (const [name, [params, rest]] of Object.entries(CASES)) {
-  kernelTest(`Sampler draws from the exact distribution: ${name}`, async (gpu) => {
+  kernelTest(`SampleKernel draws from the exact distribution: ${name}`, async (gpu) => {
     const logits = makeLogits(300);
     const bench = await Bench.create(gpu, logits, 512);
     const counts = new Uint32Array(300);
@@ -158,31 +158,34 @@ for (
     "f32",
   ]] as const
 ) {
-  kernelTest(`Sampler chooses the same as its reference: ${vocabSize} ${elem}`, async (gpu) => {
-    const logits = makeLogits(vocabSize, 3, elem);
-    const cases: Case[] = [...Object.values(CASES), [{}]];
-    const bench = await Bench.create(gpu, logits, cases.length, elem);
-    const reference = new ReferenceSampler(vocabSize);
-    const repeated = new Float32Array(vocabSize * cases.length);
-    for (let row = 0; row < cases.length; row++) repeated.set(logits, row * vocabSize);
-    const everything = makeMask(vocabSize, (id) => id % 7 !== 1);
-    for (let tokenIndex = 0; tokenIndex < (vocabSize > 10_000 ? 4 : 40); tokenIndex++) {
-      const rows = cases.map(([params, rest = {}], i) => {
-        const mask = rest.mask === undefined ? {} : { mask: everything };
-        return makeRow({ seed: i, ...params }, {
-          ...rest,
-          ...mask,
-          tokenIndex,
-          topLogprobs: i % 5,
+  kernelTest(
+    `SampleKernel chooses the same as its reference: ${vocabSize} ${elem}`,
+    async (gpu) => {
+      const logits = makeLogits(vocabSize, 3, elem);
+      const cases: Case[] = [...Object.values(CASES), [{}]];
+      const bench = await Bench.create(gpu, logits, cases.length, elem);
+      const reference = new ReferenceSampler(vocabSize);
+      const repeated = new Float32Array(vocabSize * cases.length);
+      for (let row = 0; row < cases.length; row++) repeated.set(logits, row * vocabSize);
+      const everything = makeMask(vocabSize, (id) => id % 7 !== 1);
+      for (let tokenIndex = 0; tokenIndex < (vocabSize > 10_000 ? 4 : 40); tokenIndex++) {
+        const rows = cases.map(([params, rest = {}], i) => {
+          const mask = rest.mask === undefined ? {} : { mask: everything };
+          return makeRow({ seed: i, ...params }, {
+            ...rest,
+            ...mask,
+            tokenIndex,
+            topLogprobs: i % 5,
+          });
         });
-      });
-      assertSame(await bench.sample(rows), reference.sample(repeated, vocabSize, rows));
-    }
-    bench.dispose();
-  });
+        assertSame(await bench.sample(rows), reference.sample(repeated, vocabSize, rows));
+      }
+      bench.dispose();
+    },
+  );
 }
 
-kernelTest("Sampler gives a row the same token in any batch", async (gpu) => {
+kernelTest("SampleKernel gives a row the same token in any batch", async (gpu) => {
   const logits = makeLogits(300);
   const bench = await Bench.create(gpu, logits, 40);
   const rows = Array.from(
@@ -197,7 +200,7 @@ kernelTest("Sampler gives a row the same token in any batch", async (gpu) => {
   bench.dispose();
 });
 
-kernelTest("Sampler chooses the lowest id among equals, greedy and listed", async (gpu) => {
+kernelTest("SampleKernel chooses the lowest id among equals, greedy and listed", async (gpu) => {
   // Ties after the first few tokens, and ties of all: with and without room in the kernel's list.
   for (const rest of [-5, 1]) {
     const logits = new Float32Array(300).fill(rest);
@@ -211,7 +214,7 @@ kernelTest("Sampler chooses the lowest id among equals, greedy and listed", asyn
 });
 
 kernelTest(
-  "Sampler cuts ties by id, to exactly topK tokens and then to topP of them",
+  "SampleKernel cuts ties by id, to exactly topK tokens and then to topP of them",
   async (gpu) => {
     for (const rest of [-5, 1]) {
       const logits = new Float32Array(300).fill(rest);
@@ -238,7 +241,7 @@ kernelTest(
   },
 );
 
-kernelTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu) => {
+kernelTest("SampleKernel ignores NaN and -infinity and accepts +infinity", async (gpu) => {
   const logits = new Float32Array(64).fill(-Infinity);
   logits.set([NaN, -Infinity, 1, Infinity]);
   const bench = await Bench.create(gpu, logits, 4);
@@ -253,7 +256,7 @@ kernelTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu
   bench.dispose();
 });
 
-kernelTest("Sampler.decode() names the rows without any allowed token", async (gpu) => {
+kernelTest("SampleKernel.decode() names the rows without any allowed token", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 3);
   const nothing = { mask: makeMask(300, () => false) };
   await assert.rejects(
@@ -264,7 +267,7 @@ kernelTest("Sampler.decode() names the rows without any allowed token", async (g
 });
 
 kernelTest(
-  "Sampler.write() grows for more adjusted tokens",
+  "SampleKernel.write() grows for more adjusted tokens",
   async (gpu) => {
     const vocabSize = 20_000;
     const logits = makeLogits(vocabSize);
@@ -278,7 +281,7 @@ kernelTest(
   },
 );
 
-kernelTest("Sampler ignores adjusted tokens beyond the logits", async (gpu) => {
+kernelTest("SampleKernel ignores adjusted tokens beyond the logits", async (gpu) => {
   const logits = makeLogits(300);
   // The first token of a row lies directly after the last of the row before it.
   logits[0] = 20;
@@ -295,7 +298,7 @@ kernelTest("Sampler ignores adjusted tokens beyond the logits", async (gpu) => {
   bench.dispose();
 });
 
-kernelTest("Sampler creates nothing on the device in a steady step", async (gpu) => {
+kernelTest("SampleKernel creates nothing on the device in a steady step", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 2);
   const rows = [makeRow({ temperature: 1 }, ADJUSTED), makeRow({}, { topLogprobs: 3 })];
   await bench.sample(rows);
@@ -305,7 +308,7 @@ kernelTest("Sampler creates nothing on the device in a steady step", async (gpu)
   bench.dispose();
 });
 
-kernelTest("Sampler reports log-probabilities among the allowed tokens alone", async (gpu) => {
+kernelTest("SampleKernel reports log-probabilities among the allowed tokens alone", async (gpu) => {
   const logits = makeLogits(2000);
   for (const allowed of [(id: number) => id % 800 === 7, (id: number) => id % 2 === 0]) {
     const bench = await Bench.create(gpu, logits, 1);

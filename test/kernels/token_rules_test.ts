@@ -72,7 +72,7 @@ Deno.test("applyTokenRules() leaves a row without a rule unchanged", () => {
   assert.equal(logits[SMALL.vocabSize + 3], Math.fround(LOWEST_LOGIT.f32));
 });
 
-/** Whether only all timestamps remain, or also text. */
+/** Logits that are NaN or infinite, and the tokens that remain: only timestamps ("times"), or text too ("text"). */
 const DAMAGED = [
   { values: { 5: NaN }, left: "times" },
   { values: { 5: NaN, 6: 9 }, left: "text" },

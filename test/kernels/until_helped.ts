@@ -12,11 +12,11 @@ const PATIENCE_MS = 60_000;
  */
 export async function untilHelped(
   threads: KernelThreads,
-  numWorks: number,
+  numParts: number,
   work: (round: number) => void,
 ): Promise<void> {
   const end = performance.now() + PATIENCE_MS;
-  for (let round = 0; threads.numHelpedWorks < numWorks; round++) {
+  for (let round = 0; threads.numHelpedParts < numParts; round++) {
     if (performance.now() > end) throw new Error(`no helper took part in ${round} rounds`);
     work(round);
     // Lets the helpers receive the memory.

@@ -40,7 +40,7 @@ Deno.test("chooseCutGraphs() chooses the first of the preferred dtypes whose gra
   assert.equal(asked.main.path, "onnx/model_q4f16.onnx");
 });
 
-/** Ten folders, and the graph that each device takes of them. */
+/** Ten folders, and the graph that each device takes from each. */
 const FOLDERS: readonly (readonly [
   graphs: Readonly<Record<string, "cut" | "not cut">>,
   onGpu: string,
@@ -87,7 +87,7 @@ Deno.test("chooseCutGraphs() chooses the preferred dtype if none can be cut", as
   assert.equal(graphs.main.path, "onnx/model_q4f16.onnx");
 });
 
-Deno.test("chooseCutGraphs() keeps the graph that it read and cut for whoever loads it, once", async () => {
+Deno.test("chooseCutGraphs() keeps the graph that it has read and cut, for one later load", async () => {
   await using made = await makeFolder({ _q4f16: "not cut", _q4: "cut" });
   const { folder } = made;
   const path = join(folder.path, "config.json");

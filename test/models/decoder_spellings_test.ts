@@ -100,7 +100,7 @@ function rotate(
   });
 }
 
-/** Normalises each head by ONNX's own operator, with factors of which the file has one less. */
+/** Normalises each head by ONNX's own operator, with factors from which the file has subtracted 1. */
 function normalise(graph: DecoderBuilder, rows: string): string {
   const heads = graph.add("Reshape", [rows, addInts(graph, [0, 0, -1, graph.sizes.headDim])]);
   const factors = graph.add("Add", [graph.weights([graph.sizes.headDim]), graph.float(1)]);
@@ -172,7 +172,10 @@ function normaliseValues(graph: DecoderBuilder, rows: string): string {
   return graph.add("Reshape", [graph.add("Div", [heads, root]), addInts(graph, [0, 0, -1])]);
 }
 
-/** Multiplies heads by gates like linear attention, with a row for each head of each token and computed constants. */
+/**
+ * Multiplies heads by gates like linear attention. Each head of each token has a row of its own, and nodes compute the
+ * constants.
+ */
 function gateByHead(graph: DecoderBuilder, rows: string): string {
   const { hidden, headDim, heads } = graph.sizes;
   const project = () => {

@@ -176,8 +176,8 @@ async function open(
 }
 
 /**
- * Asserts equality for texts of different ages in one step, with the older one's first tokens at once; one attends to
- * fewer positions than the other, and there are more inputs than are kept at a time.
+ * Asserts equality for two texts in one step. The first tokens of the older text run at once. One text attends to fewer
+ * positions than the other, and there are more inputs than slots for them.
  */
 async function assertSameAsWhole(backend: Backend, attention: string): Promise<void> {
   const openGraph = async (part: string) =>

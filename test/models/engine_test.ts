@@ -108,8 +108,8 @@ async function scoreOneByOne(engine: EngineLoop, prompt: readonly number[]) {
 }
 
 /**
- * Asserts that prompts are scored like one token at a time, with any other requests and cache contents; compares the
- * first ones, which are the shortest.
+ * Asserts that prompts get the same scores as token by token, with any other requests and cache contents. It compares
+ * the first prompts, which are the shortest.
  */
 async function assertScores(
   backend: Backend,
@@ -148,11 +148,11 @@ async function assertScores(
   }
 }
 
-Deno.test("EngineLoop scores prompts like one token at a time, on the CPU", () =>
+Deno.test("EngineLoop gives prompts the same scores as token by token, on the CPU", () =>
   assertScores(new CpuBackend(), 3));
 
 gpuTest(
-  "EngineLoop scores prompts like one token at a time, on WebGPU",
+  "EngineLoop gives prompts the same scores as token by token, on WebGPU",
   // Scheduling and preemption do not depend on the device.
   async (gpu) => await assertScores(await WebGpuBackend.create(gpu), 1, [{ prefixCache: true }]),
 );

@@ -54,7 +54,7 @@ function secondTurns(answers: readonly (readonly number[])[]): Prompt[] {
   }));
 }
 
-/** Quantises both tables of the embedding graph, as the exports that are trained for it have them. */
+/** Quantises both tables of the embedding graph, as in exports of models that were trained for quantisation. */
 async function quantizeTables(path: string): Promise<void> {
   await using files = new FolderFiles(`${path}/onnx`);
   const model = await readModel(files, "embed_tokens.onnx");

@@ -89,7 +89,7 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
       const ties = new Ties(TIES[dtype]);
       const byOrt = await open(gpu, folder!, { dtype, rule: WITHOUT_KERNELS });
       const ort = new EngineLoop(byOrt, { prefixCache: false });
-      // A software adapter needs many times as long per step there.
+      // In ONNX Runtime, a software adapter needs many times as long per step.
       const others = await Promise.all(seeds.slice(0, 6).map((seed) => answer(seed, ort)));
       others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
       ties.requireAtMost(most);

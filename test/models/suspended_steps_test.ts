@@ -1,6 +1,6 @@
 /**
- * A prefill step is suspended after each of its parts for decode steps of others: both get bit-identical results to
- * running alone, on both devices and with every kind of decoder state, also if the cache grows meanwhile.
+ * A prefill step is suspended after each of its parts for decode steps of other requests. All results are bit-identical
+ * to those of each request alone: on both devices, with every kind of decoder state, and if the cache grows meanwhile.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -36,9 +36,9 @@ interface Case {
 
 /** Built-in models, and folders of `../shared/models/tiny`. */
 const CASES: Readonly<Record<string, Case>> = {
-  "whose attention sees all": demo("hearth-demo-chat", "fp32"),
+  "whose layers attend to all tokens": demo("hearth-demo-chat", "fp32"),
   "in 4 bits": demo("hearth-demo-chat", "q4"),
-  "whose kernels run all": { ...demo("hearth-demo-chat", "q4"), batchInvariant: true },
+  "whose steps run only in kernels": { ...demo("hearth-demo-chat", "q4"), batchInvariant: true },
   // Its decoding steps may have as many rows as its prompt steps.
   "whose steps are all short": {
     ...demo("hearth-demo-chat", "fp32"),
@@ -194,5 +194,5 @@ for (const [name, given] of Object.entries(CASES)) {
   });
 }
 
-Deno.test("a prompt of a single token gets the same in a suspended step, on the CPU", async () =>
+Deno.test("a prompt of a single token gets the same tokens in a suspended step, on the CPU", async () =>
   await assertSame(new CpuBackend(), { ...demo("hearth-demo-chat", "fp32"), promptTokens: 1 }));

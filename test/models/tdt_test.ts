@@ -1,4 +1,6 @@
-/** A tiny NeMo transducer equals plain loops in float64 over the whole recording, and the folders that load. */
+/**
+ * A tiny NeMo transducer gives the same as plain loops in float64 over the whole recording; also, which folders load.
+ */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";

@@ -99,7 +99,7 @@ function alignPlainly(heads: readonly number[][][]): number[][] {
   );
 }
 
-/** A step of one sequence, in the last of the cache's rows of blocks that are not the aligner's. */
+/** A step of one sequence, in the last two blocks of the cache before those of the aligner. */
 function makeStep(encoderInput: object, tokens: readonly number[], position: number): StepBatch {
   const sample = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 };
   return {

@@ -58,7 +58,7 @@ export class WebGpuStates implements SequenceStates {
       this.#createBuffer(`state of ${node.name}`, options.numSlots * stateSize(node))
     );
     this.#between = this.#createBuffer(
-      "state on its way",
+      "state being copied",
       Math.max(...options.nodes.map((node) => stateSize(node))),
     );
     this.#recorders = options.nodes.map((node, i) => this.#open(node, this.#states[i]!));

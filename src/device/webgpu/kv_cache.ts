@@ -14,7 +14,8 @@ export interface LayerCache {
 /** Memory that is left for everything else when the cache grows: activations of long prompts, encoders. */
 const HEADROOM_BYTES = 256 * 2 ** 20;
 /**
- * Replaced buffers are freed when the device is done with them. Once this many bytes are due, the device is waited for.
+ * Replaced buffers are freed when the device is done with them. Once this many bytes wait to be freed, Hearth waits for
+ * the device.
  */
 const WAIT_BYTES = 2 ** 30;
 

@@ -77,7 +77,7 @@ export class WebGpuSessions {
     }
   }
 
-  /** Opens graphs of embeddings with outputs of their own as one session. */
+  /** Opens several embeddings' graphs, each with its own outputs, as one session. */
   async #openParts(parts: readonly ModelProto[], files: ModelFiles): Promise<GraphSession> {
     const sessions: GraphSession[] = [];
     const release = async () => {

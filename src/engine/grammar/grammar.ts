@@ -51,8 +51,8 @@ export class GrammarError extends Error {
 }
 
 /**
- * Thrown when no value is valid for a schema. Schemas that require it are impossible too; a choice may have other
- * options.
+ * Thrown when no value is valid for a schema. Schemas that require such a schema are impossible too; a choice may have
+ * other options.
  */
 export class ImpossibleError extends GrammarError {}
 

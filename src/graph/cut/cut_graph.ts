@@ -95,7 +95,8 @@ interface EncoderCutOptions {
   /** The output to keep: a row per token, or a result that is computed from the first token. */
   readonly wanted: string;
   /**
-   * Makes nodes that reduce all rows to the wanted result; if absent, the input {@linkcode ROWS} says which to compute.
+   * Makes nodes that reduce all rows to the wanted result; if absent, the input {@linkcode ROWS} says which rows to
+   * compute.
    */
   readonly tail?: ((rows: TensorPort) => EncoderTail) | undefined;
   readonly padTokenId: number;

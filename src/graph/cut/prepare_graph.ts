@@ -107,7 +107,7 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
   }
 }
 
-/** Rewrites a graph. What is known of one that stays as it is need not be computed again. */
+/** Rewrites a graph. If the rewrite changes nothing, the partial evaluations are kept. */
 function rewriteProbed(probes: Probes, rewrite: (probes: Probes) => Graph): Probes {
   const graph = rewrite(probes);
   return graph === probes.index.graph ? probes : new Probes(new GraphIndex(graph), probes.inputs);

@@ -100,7 +100,7 @@ const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
     known !== undefined && known.every((step) => step > 0);
 };
 
-/** Rotations of each token by its own angle, which it looks up by its position or has as a row of its own. */
+/** Rotations of each token by its own angle: either looked up by the token's position, or given in a row per token. */
 const rotation: TokenAxisRule = (node, { inputs: [x, ...others] }) => {
   if (x === undefined || x.axis >= x.shape.length - 1) return false;
   const [first, second, third] = others;

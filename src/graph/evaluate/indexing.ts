@@ -70,7 +70,7 @@ function gatherElements(call: Call): readonly [Value] {
   });
 }
 
-/** The shape of a choice: one element for each class on a new last axis. */
+/** The shape of a `OneHot`: one element for each class on a new last axis. */
 function oneHot(call: Call): readonly [Value] {
   const { shape } = need(call, 0);
   const [depth] = needData(call, 1);

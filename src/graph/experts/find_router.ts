@@ -77,7 +77,7 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
   };
 }
 
-/** Matches experts that are chosen by sigmoids with a bias, and weighed by the sigmoids without it. */
+/** Matches experts that are chosen by sigmoids with a bias, and weighted by the sigmoids without it. */
 function bySeparateWeights(
   index: GraphIndex,
   { node, weights, experts }: RouterOptions,
@@ -129,8 +129,8 @@ function byScatteredScores(
 }
 
 /**
- * The constant bias that is added to `scores` to get `choice`, if any; `undefined` if `choice` is not computed like
- * that.
+ * The constant bias that is added to `scores` to get `choice`, if any; `undefined` if `choice` is computed in another
+ * way.
  */
 function findChoiceBias(
   index: GraphIndex,

@@ -116,7 +116,7 @@ export function findLoopedExperts(
   };
 }
 
-/** Lists the terms of a sum: of shares of all rows, or of rows by index that are added to zeros. */
+/** Lists the terms of a sum: shares of all rows, or some rows that are added to zeros at their indices. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = findProducer(index, tensor);
   if (node?.opType === "ConstantOfShape") return isAllZeros(node) ? [] : undefined;

@@ -111,7 +111,7 @@ export type TensorBytes =
     readonly flip: number;
     readonly length: number;
   }
-  /** The table entry of each half of each byte of the source, the upper half first. */
+  /** For each byte of the source, the table entries of its two halves, the upper half first. */
   | {
     readonly kind: "looked_up";
     readonly source: StoredTensor;

@@ -37,7 +37,7 @@ const GRAPH_ATTRIBUTES = [ATTRIBUTE.graph, ATTRIBUTE.graphs];
 /** Field numbers of GraphProto. */
 const GRAPH = { node: 1, initializer: 5, input: 11, output: 12, valueInfo: 13 } as const;
 
-/** Replaces bfloat16 by float32, also in nested graphs. A model without bfloat16 is returned as it is. */
+/** Replaces bfloat16 by float32, also in nested graphs. A model without bfloat16 is returned unchanged. */
 export function widenBfloat16(model: ModelProto): ModelProto {
   const { initializers, inputs, outputs } = model.graph;
   const nodes = model.graph.nodes.map(widenNode);

@@ -129,7 +129,7 @@ export function* decodeInt64s(field: Field): Generator<bigint> {
   }
 }
 
-/** The varints of one byte, which most tags and lengths of a graph are. */
+/** All one-byte varints: most tags and lengths of a graph take one byte. */
 const SHORT_VARINTS = Array.from({ length: 0x80 }, (_, value) => Uint8Array.of(value));
 
 function varintBytes(value: number | bigint): Uint8Array {

@@ -1,6 +1,6 @@
 /**
  * Packs the zero points of `MatMulNBits` that are given as floats but are whole levels, as converters of GPTQ write
- * them. The kernels take packed ones.
+ * them. The kernels take only packed zero points.
  *
  * @module
  */

@@ -143,7 +143,7 @@ function findDivision(
 ): Division | undefined {
   const moves = listMoves(index, output);
   if (!moves.some(({ opType }) => TAKING.has(opType))) return undefined;
-  // One split of the row, as of a gate and what it multiplies, keeps the order.
+  // A single split of the row, for example into a gate and its factor, keeps the order.
   if (moves.length === 1 && moves[0]!.opType === "Split") return undefined;
   const moving = new GraphIndex({ ...index.graph, nodes: moves });
   const runs = NUM_TOKENS.map((numTokens) => {
@@ -271,8 +271,8 @@ function rewrite(
 }
 
 /**
- * Takes some of a constant's rows along an axis. A constant may have the elements of several rows at each index of its
- * first axis.
+ * Takes a constant's parts for some outputs of the product. An axis divides the constant among the outputs, and may
+ * have fewer or more indices than there are outputs.
  */
 function reorder(
   source: Tensor,

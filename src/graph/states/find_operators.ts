@@ -143,7 +143,7 @@ function findResults(
         `The shapes of the state and the result of ${describeNode(conv)} are not known.`,
       );
     }
-    // The index of each result: that of token 0 begins `taps - 1` tokens before it.
+    // The index of each result along the tokens. The result of token 0 reads tokens from `-(taps - 1)` on.
     const data = Float64Array.from({ length: countElements(shape) }, (_, i) => i % shape[2]!);
     const indices = sliced === made
       ? data
@@ -163,8 +163,8 @@ function findResults(
 const REPEATING = new Set(["Reshape", "Expand", "Unsqueeze"]);
 
 /**
- * Skips nodes that repeat the heads of rows, as Mamba-2 repeats those of a group: the kernels find the head that
- * several share themselves.
+ * Skips nodes that repeat heads, as Mamba-2 does with the heads of a group. Kernels need no repetition: they read a
+ * shared head by its index.
  *
  * @param size number of elements in a head.
  */

@@ -1,5 +1,5 @@
 /**
- * Mixtures of experts by the formula, in f64: the oracle of `kernels/experts/experts.ts`.
+ * Mixtures of experts by the formula, in f64: the reference for `kernels/experts/experts.ts`.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * `kv_write` in plain TypeScript: the oracle of the WGSL and the SIMD kernel.
+ * `kv_write` in plain TypeScript: the reference for the WGSL and the SIMD kernel.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * `packed_attention` in plain TypeScript: the oracle of the WGSL and the SIMD kernel.
+ * `packed_attention` in plain TypeScript: the reference for the WGSL and the SIMD kernel.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * `paged_attention` in plain TypeScript: the oracle of the WGSL and the SIMD kernels.
+ * `paged_attention` in plain TypeScript: the reference for the WGSL and the SIMD kernels.
  *
  * @module
  */

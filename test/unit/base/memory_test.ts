@@ -89,7 +89,7 @@ Deno.test("CollectionSchedule rarely collects in a thread with little garbage", 
     numLooks = 0;
   } while (!schedule.isOver);
   assert.deepEqual(looksUntilDue, [1, 8, 16]);
-  // A small heap is never worth it.
+  // A small heap is never worth a collection.
   const small = new CollectionSchedule();
   let isDue = false;
   while (!small.isOver) isDue ||= small.isDue(7 * MIB);

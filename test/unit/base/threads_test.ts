@@ -30,12 +30,11 @@ function nextMessage(from: MessagePort | Worker): Promise<unknown> {
   return new Promise((resolve) => from.onmessage = ({ data }: MessageEvent) => resolve(data));
 }
 
-// Threads of Node end a while after they were told to.
+// Threads of Node end some time after the request to stop.
 const options = { sanitizeResources: false, sanitizeOps: false };
 
 Deno.test("startThread() in a worker has the main thread start it", options, async () => {
   using asked = askFor(GREETING);
-  // Nobody else does.
   const asking = nextMessage(asked.threads);
   const { type, module } = await asking as { readonly type: string; readonly module: string };
   assert.deepEqual([type, module], ["start", GREETING.href]);

@@ -8,7 +8,7 @@ import { Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
-/** An odd number of halves does not fill whole words. */
+/** An odd number of float16 elements does not fill whole words. */
 const VALUES = [0.5, -2, 1024, 0, 0.25];
 
 const TYPES = [["float32", 1], ["float16", 10]] as const;
@@ -32,13 +32,13 @@ async function checkReads(backend: Backend): Promise<void> {
 }
 
 for (const choice of ["native", "web"] as const) {
-  Deno.test(`CpuBackend.read() returns halves as f32 (${choice})`, async () => {
+  Deno.test(`CpuBackend.read() returns float16 elements as f32 (${choice})`, async () => {
     const backend = await CpuBackend.open({ choice });
     await checkReads(backend);
     await backend.dispose();
   });
 }
 
-gpuTest("WebGpuBackend.read() returns halves as f32", async (gpu) => {
+gpuTest("WebGpuBackend.read() returns float16 elements as f32", async (gpu) => {
   await checkReads(await WebGpuBackend.create(gpu));
 });

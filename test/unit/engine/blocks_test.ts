@@ -119,7 +119,7 @@ Deno.test("BlockManager.release() keeps computed blocks in the index, including 
   assert.equal(nextTurn.numComputed, 9);
 });
 
-Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unused, later blocks before earlier ones", () => {
+Deno.test("BlockManager.grow() reuses empty blocks first, then the least recently used, later blocks before earlier ones", () => {
   const blocks = makeBlocks(7);
   const [old, recent] = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(50, 9))];
   compute(blocks, old);

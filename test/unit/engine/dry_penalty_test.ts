@@ -24,7 +24,7 @@ Deno.test("DryPenalty.compute() penalises tokens that would continue a repetitio
   assert.deepEqual(getPenalties([9, 1, 2, 5, 1, 2, 5, 9, 1, 2]), { 5: 1.4 });
 });
 
-Deno.test("DryPenalty.compute() looks back on its window, and not across breakers", () => {
+Deno.test("DryPenalty.compute() looks back over its window only, and not across breakers", () => {
   const tokens = [1, 2, 3, 9, 9, 9, 1, 2];
   assert.deepEqual(getPenalties(tokens), { 3: 0.8 });
   assert.deepEqual(getPenalties(tokens, { window: 7 }), {});

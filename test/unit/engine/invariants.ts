@@ -73,8 +73,8 @@ export class Invariants {
   }
 
   /**
-   * Asserts that the step is within its budget, the oldest sequence advances, and all next tokens come first: a step of
-   * prompts has none, and the steps during its suspension have all.
+   * Asserts that the step is within its budget, the oldest sequence advances, and next tokens come before prompts. A
+   * prefill step has no next tokens; the steps during its suspension have all of them.
    */
   checkStep({ scheduled, numTokens, isApart }: ScheduledStep, suspended?: ScheduledStep): void {
     const oldest: Tracked | undefined = this.#live.values().next().value;
@@ -89,7 +89,7 @@ export class Invariants {
     );
     assert(numRows <= this.#limits.maxSequences, "more rows of logits than there is room for");
     const inStep = new Set(scheduled.map(({ sequence }) => sequence.id));
-    assert.equal(inStep.size, scheduled.length, "a sequence is twice in a step");
+    assert.equal(inStep.size, scheduled.length, "a sequence occurs twice in a step");
 
     let hasPrompt = false;
     for (const { sequence, numTokens } of scheduled) {
@@ -168,7 +168,11 @@ export class Invariants {
       const { blockIds } = sequence;
       if (sequence.status === "waiting") assert.equal(blockIds.length, 0);
       assert(blockIds.length * blockSize >= sequence.numComputed);
-      assert.equal(new Set(blockIds.view()).size, blockIds.length, "a block is twice in a table");
+      assert.equal(
+        new Set(blockIds.view()).size,
+        blockIds.length,
+        "a block occurs twice in a table",
+      );
       for (const blockId of blockIds.view()) held.add(blockId);
       if (!sharesBlocks) continue;
       let before = `in ${sequence.cacheScope}`;
@@ -210,7 +214,7 @@ export class Invariants {
       if (own.length > 0) assert.equal(first, Math.floor(firstSeen / blockSize));
       const most = mostWindowBlocks({ window, blockSize, maxBatchTokens });
       assert(own.length <= most, "more than a window is held");
-      assert.equal(new Set(own).size, own.length, "a block is twice in a window");
+      assert.equal(new Set(own).size, own.length, "a block occurs twice in a window");
       for (const blockId of own) held.add(blockId);
     }
     return held;

@@ -95,7 +95,7 @@ Deno.test("StepBuilder.build() marks the tokens of a step that come from media, 
   assert.equal(getSpans(9, 3), undefined);
 });
 
-Deno.test("StepBuilder.build() returns positions on three scales if one of the sequences has them", () => {
+Deno.test("StepBuilder.build() returns positions in three sections if one of the sequences has them", () => {
   const scales = [[0, 1, 1, 3], [0, 1, 2, 3], [0, 2, 1, 3]].map((scale) => Int32Array.from(scale));
   const sequence = makeSequence(countFrom(0, 4), {
     sectionPositions: { prompt: scales as [Int32Array, Int32Array, Int32Array], offset: 5 },

@@ -125,7 +125,7 @@ Deno.test("EngineLoop gives a stream a token after each part of another request'
   assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
   assert.deepEqual(long.tokens, await askAlone(LONG, 5));
   assert.equal(decoder.numParts, PARTS);
-  // Two in a row show the duration of one.
+  // Two decode steps in a row show the duration of one.
   assert(decoder.numBeside >= PARTS && decoder.numBeside <= PARTS + 2, `${decoder.numBeside}`);
   await requireIdle(engine);
 });
@@ -191,7 +191,7 @@ for (const numStateSlots of [undefined, 8]) {
 
 Deno.test("EngineLoop preempts a prompt if its suspended step holds the blocks that a stream needs", async () => {
   using _pace = hurryPace();
-  // The prompt needs ten of them, the stream up to 16.
+  // The prompt needs ten blocks, the stream up to 16.
   const decoder = new PartsDecoder({ numBlocks: 17, maxBatchTokens: 16 });
   const { engine, stream, long } = await askBoth(decoder);
   assert.equal(await stream.done, 0);

@@ -66,13 +66,13 @@ Deno.test("BlockManager.admit() reuses a tail with the window before it", () => 
   assert.deepEqual(heldBy(next), [6, 7]);
 });
 
-Deno.test("BlockManager.admit() goes back to a position whose whole window is known", () => {
+Deno.test("BlockManager.admit() goes back to a position whose whole window is cached", () => {
   // A step of eight tokens and its window are five blocks at most.
   const blocks = makeBlocks(6);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 30))));
   const end = makeSequence([...countFrom(0, 28), 99]);
   assert.deepEqual(blocks.countNeeds(end)[1], { numBlocks: 3, numFound: 2 });
-  // For an earlier boundary, the window's blocks were reused: only the main pool's blocks are known.
+  // At an earlier boundary, the window's blocks were reused: only the main pool's blocks are cached.
   const middle = makeSequence([...countFrom(0, 12), 99]);
   assert(blocks.admit(middle, 0));
   assert.equal(middle.numComputed, 0);

@@ -40,17 +40,20 @@ async function run(
   return [...new Float32Array(bytes.buffer)];
 }
 
-gpuTest("Kernel.encode() runs several kernels in one pass, each after the last", async (gpu) => {
-  const source = createFloats(gpu, [1, 2, 3, 4]);
-  const product = createFloats(gpu, [0, 0, 0, 0]);
-  const triple = Kernel.get(gpu, SCALE);
-  const halve = Kernel.get(gpu, { ...SCALE, constants: { FACTOR: 0.5 } });
-  const result = await run(gpu, source, (pass) => {
-    triple.encode(pass, { source, product }, [1]);
-    halve.encode(pass, { source: product, product: source }, [1]);
-  });
-  assert.deepEqual(result, [1.5, 3, 4.5, 6]);
-});
+gpuTest(
+  "Kernel.encode() runs several kernels in one pass, each after the previous one",
+  async (gpu) => {
+    const source = createFloats(gpu, [1, 2, 3, 4]);
+    const product = createFloats(gpu, [0, 0, 0, 0]);
+    const triple = Kernel.get(gpu, SCALE);
+    const halve = Kernel.get(gpu, { ...SCALE, constants: { FACTOR: 0.5 } });
+    const result = await run(gpu, source, (pass) => {
+      triple.encode(pass, { source, product }, [1]);
+      halve.encode(pass, { source: product, product: source }, [1]);
+    });
+    assert.deepEqual(result, [1.5, 3, 4.5, 6]);
+  },
+);
 
 gpuTest("Kernel.get() parses a source once for all its specialisations", (gpu) => {
   const { createShaderModule } = gpu.device;

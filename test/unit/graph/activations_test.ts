@@ -154,6 +154,6 @@ Deno.test("findActivation() distinguishes activation operators by their attribut
     const found = findIn([makeNode(opType, ["x"], ["y"], { attributes })]);
     assert.equal(found?.activation, wanted, `${opType} ${JSON.stringify(attributes)}`);
   }
-  // It adds a bias.
+  // This FastGelu adds a bias.
   assert.equal(findIn([makeNode("FastGelu", ["x", "z"], ["y"])]), undefined);
 });

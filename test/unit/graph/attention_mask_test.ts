@@ -104,7 +104,7 @@ Deno.test("readVisibility() refuses biases and masks that differ by head", () =>
   assert.throws(() => readVisibility(byHead, lengths, "it"), /differs from head to head/);
 });
 
-/** What ALiBi adds to the scores of two heads, from a number for the whole row on. */
+/** The causal mask of two heads with their biases by distance, plus a number for each whole row. */
 function makeBias(rowTerm: (row: number) => number, slopes = [-0.5, 0.25]) {
   const [past, total] = [lengths.pastLength, lengths.pastLength + lengths.numTokens];
   const data = slopes.flatMap((slope) =>

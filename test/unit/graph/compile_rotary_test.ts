@@ -287,7 +287,7 @@ const angles = (suffix = "") => [
   }),
 ];
 
-Deno.test("PositionTables.tableOf() tabulates by position the values that a graph computes from its tokens' positions", async () => {
+Deno.test("PositionTables.getTable() tabulates by position the values that a graph computes from its tokens' positions", async () => {
   const frequencies = constant("frequencies", [1, 3, 1], Float32Array.of(1, 0.1, 0.01));
   const constants = [frequencies, ints("one", [1], [1])];
   const segments = [
@@ -328,7 +328,7 @@ Deno.test("PositionTables.tableOf() tabulates by position the values that a grap
   );
 });
 
-Deno.test("PositionTables.tableOf() uses rows of tables in the graph's file", async () => {
+Deno.test("PositionTables.getTable() uses rows of tables in the graph's file", async () => {
   const numPositions = 12;
   const stored = (name: string): Tensor => {
     const length = 16 * 3 * 4;

@@ -190,7 +190,7 @@ async function buildVocoder(): Promise<ModelProto> {
   const longer = graph.add("ConvTranspose", [leaky(sum), graph.weights([64, 16, 4], 0.2)], {
     attributes: { kernel_shape: [4], strides: [2], pads: [1, 0], output_padding: [1] },
   });
-  // A norm sees series.
+  // A norm reads the series.
   const mean = graph.add("ReduceMean", [longer], { attributes: { axes: [2] } });
   const narrow = conv(graph.add("Sub", [longer, mean]), { from: 16, to: 16, dilation: 1 });
   graph.add("Tanh", [narrow], { outputs: ["y"] });

@@ -162,7 +162,7 @@ for (const place of ["first", "last"] as const) {
   });
 }
 
-Deno.test("cutGraph() takes nothing for sinks that depends on the token, or whose weight is kept", async () => {
+Deno.test("cutGraph() takes logits for sinks only if they do not depend on the token, and if their weight is dropped", async () => {
   const { scores, weights } = joinSinks("last");
   const byToken: Spelling = {
     weights,

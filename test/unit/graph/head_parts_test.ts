@@ -13,7 +13,7 @@ import { openCpuSession } from "./cpu_session.ts";
 import { makeSegment, product, VECTOR, WIDTH } from "./row_segment.ts";
 import { inMemory } from "./test_decoder.ts";
 
-/** Two heads of four elements, the first of which is a head's first part. */
+/** Two heads of four elements. A head's first element is one part, the other three are another. */
 const SIZES = [ints("heads", [0, 0, 2, 4]), ints("parts", [1, 3])];
 const split = (input: string): readonly Node[] => [
   makeNode("Reshape", [input, "heads"], ["by head"]),

@@ -84,8 +84,8 @@ export function repeatHeads(graph: DecoderBuilder, tensor: string): string {
 }
 
 /**
- * The additive mask `[1, 1, tokens, total]` as in recent exports: the triangle of a filled square, multiplied by "later
- * than", and filled again at padded keys.
+ * The additive mask `[1, 1, tokens, total]` as in recent exports: the triangle of a filled square, multiplied by 1 for
+ * later keys and 0 for others, and filled again at padded keys.
  */
 export function additiveMask(
   graph: DecoderBuilder,
@@ -224,7 +224,7 @@ export function joinSinks(place: "first" | "last"): Required<Pick<Spelling, "sco
   };
 }
 
-/** Slopes of ALiBi for these heads, `[heads]`: other than powers of two, as for a number of heads that is none. */
+/** Slopes of ALiBi, `[heads]`. As for a number of heads that is not a power of two, some are not powers of two. */
 export function computeSlopes(heads: number): Float32Array {
   return Float32Array.from({ length: heads }, (_, head) => 2 ** (-0.7 * (head + 1)));
 }

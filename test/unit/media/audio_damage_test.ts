@@ -107,7 +107,7 @@ Deno.test("decodeAudio() names unsupported formats", async () => {
   }
 });
 
-Deno.test("decodeAudio() reads no frames from a transport stream with any packets", async () => {
+Deno.test("decodeAudio() reads no frames from a transport stream, whatever its packets", async () => {
   const frames = readFixture("speech_16k.aac");
   for (const [head, packetBytes] of [[[], 188], [[0, 0, 1, 2], 192]] as const) {
     const numPackets = 40;

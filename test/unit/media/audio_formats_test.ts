@@ -140,7 +140,7 @@ Deno.test("decodeAudio() returns the requested rate", async () => {
   }
 });
 
-Deno.test("readAdts(, { onTruncated: assert.fail }) decodes AAC-LC like ffmpeg, to the last bit of 16", async () => {
+Deno.test("readAdts() decodes AAC-LC like ffmpeg, to the last bit of 16", async () => {
   const samples: number[] = [];
   for await (
     const { channels } of readAdts(readFixture("aac_tools.aac"), { onTruncated: assert.fail })
@@ -233,7 +233,7 @@ for (
   });
 }
 
-Deno.test("readOgg() keeps all of a page of Vorbis that was cut out, and begins before position 0", async () => {
+Deno.test("readOgg() keeps every sample of a Vorbis file that was cut to one page and begins before position 0", async () => {
   const cut = await decodeWhole(readFixture("cut_page_44k_stereo.ogg"), OGG_RATE_HZ);
   const whole = await decodeWhole(readFixture("speech_44k_stereo.ogg"), OGG_RATE_HZ);
   assert.equal(cut.length, 35_520);

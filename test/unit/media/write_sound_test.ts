@@ -110,7 +110,7 @@ for (const format of SOUND_FORMATS) {
     assertSameValues(await encode(format, { sound, rateHz: 24_000, pieces: 7 }), whole);
   });
 
-  Deno.test(`createSoundWriter() clips too loud samples in ${format}, and does not wrap them`, async () => {
+  Deno.test(`createSoundWriter() clips samples that are too loud in ${format}, and does not wrap them`, async () => {
     const sound = sing(0.2, 24_000).map((sample) => 9 * sample);
     const heard = format === "pcm"
       ? Float32Array.from(
@@ -157,7 +157,7 @@ Deno.test("createSoundWriter() starts over with an encoder that was used before"
   }
 });
 
-Deno.test("limitPeaks() attenuates too loud sound as a whole, and nothing else", () => {
+Deno.test("limitPeaks() attenuates sound that is too loud as a whole, and leaves other sound unchanged", () => {
   const loud = Float32Array.of(0.5, -2, 1);
   limitPeaks(loud);
   assert.deepEqual(loud, Float32Array.of(0.2375, -0.95, 0.475));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ByteBudgetCache } from "../../../src/models/threads/active_requests.ts";
 
-Deno.test("ByteBudgetCache.set() drops the longest unused values until the rest fits", () => {
+Deno.test("ByteBudgetCache.set() drops the least recently used values until the rest fits", () => {
   const dropped: string[] = [];
   const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
   cache.set("a", "A", 4);

@@ -11,7 +11,7 @@ import {
 import { Expressions } from "../../../../src/engine/grammar/expressions.ts";
 import { Random } from "../random.ts";
 
-/** Ranges begin and end around each of these points: where the number of UTF-8 bytes changes, or all of them change. */
+/** Ranges begin and end around each of these points, where the number of UTF-8 bytes or every byte changes. */
 const EDGES = [0, 0x80, 0x800, 0x1000, 0xd800, 0xe000, 0x10000, 0x40000, 0x100000, 0x110000];
 const NEAR = EDGES.flatMap((edge) => [-3, -2, -1, 0, 1, 2].map((offset) => edge + offset))
   .filter((point) => point >= 0 && point < 0x110000);
@@ -34,7 +34,7 @@ function assertApart(points: CodePoints): void {
   }
 }
 
-Deno.test("unite(), complementOf(), intersect() and encodeSet() are correct for every code point near an edge", () => {
+Deno.test("unite(), complementPoints(), intersect() and encodeSet() are correct for every code point near an edge", () => {
   const random = new Random(11);
   for (let round = 0; round < 300; round++) {
     const ranges = randomRanges(random);

@@ -3,7 +3,7 @@ import { Expressions } from "../../../../src/engine/grammar/expressions.ts";
 import { buildNumber, type NumberBounds } from "../../../../src/engine/grammar/numbers.ts";
 import { Random } from "../random.ts";
 
-Deno.test("numberExpression() matches the numbers within its bounds and no others", () => {
+Deno.test("buildNumber() matches the numbers within its bounds and no others", () => {
   const random = new Random(5);
   for (let round = 0; round < 400; round++) {
     const scale = [1, 10, 1000, 1_000_000][round % 4]!;
@@ -37,7 +37,7 @@ Deno.test("numberExpression() matches the numbers within its bounds and no other
   }
 });
 
-Deno.test("numberExpression() matches the multiples of fractions and no others", () => {
+Deno.test("buildNumber() matches the multiples of fractions and no others", () => {
   const random = new Random(8);
   for (const divisor of [0.1, 0.01, 0.5, 0.25, 1.25, 2.5, 0.3, 7.5, 12, 0.125, 100, 0.0005]) {
     const expressions = new Expressions();
@@ -63,7 +63,7 @@ Deno.test("numberExpression() matches the multiples of fractions and no others",
   }
 });
 
-Deno.test("numberExpression() respects bounds with tiny and huge exponents", () => {
+Deno.test("buildNumber() respects bounds with tiny and huge exponents", () => {
   const expressions = new Expressions();
   const within = (min: number, max: number) =>
     buildNumber(expressions, {

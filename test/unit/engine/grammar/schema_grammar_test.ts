@@ -396,7 +396,7 @@ const LISTED: readonly unknown[] = [
   ...[{}, { a: 1 }, { a: "x" }, { b: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }, { x_1: 2 }, { a: {} }],
 ];
 
-/** Schemas that are added to listed values, of which they allow only some. */
+/** Schemas that are combined with listed values, and allow only some of them. */
 const TOLD: readonly Record<string, unknown>[] = [
   { type: ["object", "integer"] },
   { properties: { a: { type: "integer" } } },

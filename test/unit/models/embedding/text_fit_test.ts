@@ -8,7 +8,7 @@ function ids(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
 
-Deno.test("fitText() does not change a text that fits with its special tokens, but any longer one", () => {
+Deno.test("fitText() returns a text that fits with its special tokens unchanged, and refuses a longer one", () => {
   assert.deepEqual(fitText(ids(8), WHOLE), ids(8));
   assert.throws(() => fitText(ids(9), WHOLE), {
     kind: "context_length_exceeded",

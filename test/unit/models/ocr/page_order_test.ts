@@ -12,7 +12,7 @@ function makeBox(left: number, top: number, width: number, height: number): Line
   };
 }
 
-/** The same line after a quarter turn of the page clockwise; the page is 1,000 high. */
+/** The same line after a quarter turn of the page clockwise; the page is 1,000 pixels high. */
 function turn({ topLeft, topRight, bottomRight, bottomLeft }: LineBox): LineBox {
   const [a, b, c, d] = [topLeft, topRight, bottomRight, bottomLeft]
     .map(([x, y]) => [1000 - y, x] as [number, number]);

@@ -8,7 +8,7 @@ function getPositions(...args: Parameters<typeof mropePositions>) {
   return { prompt: prompt.map((section) => [...section]), offset };
 }
 
-Deno.test("mropePositions() counts text equally on all scales", () => {
+Deno.test("mropePositions() counts text equally in all sections", () => {
   const text = [0, 1, 2];
   assert.deepEqual(getPositions(3, []), { prompt: [text, text, text], offset: 0 });
 });
