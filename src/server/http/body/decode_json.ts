@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { trimEndingThread } from "../../../base/memory.ts";
+import { WorkerPool, WorkerRpc } from "../../../models/threads/worker_pool.ts";
 
 /** A decoded value, and the original JSON of its objects that JavaScript would write differently. */
 interface DecodedJson {
@@ -18,7 +18,7 @@ export function decodeJson(bytes: Uint8Array): unknown {
 }
 
 /** Decodes a body, and finds the objects whose original JSON must be kept. @throws {SyntaxError} with the reason. */
-export function decodeWritten(bytes: Uint8Array): DecodedJson {
+function decodeWritten(bytes: Uint8Array): DecodedJson {
   const text = decodeText(bytes);
   const value: unknown = JSON.parse(text);
   return { value, written: findWrittenObjects(text) };
@@ -191,19 +191,6 @@ function isEscaped(text: string, quote: number): boolean {
   return (quote - before) % 2 === 1;
 }
 
-/** A body to decode. */
-export interface ToJsonThread {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /**
-   * A port for one result. Deno keeps a buffer of the largest message that was posted to a worker, perhaps a hundred
-   * megabytes, as long as the worker lives; a port's buffer is freed with the port.
-   */
-  readonly port: MessagePort;
-}
-
-/** The decoded value, or the error's message. */
-export type FromJsonThread = DecodedJson | { readonly why: string };
-
 /**
  * The original JSON of objects in requests. JavaScript reads 1.0 as 1, rounds large integers and sorts numeric keys. A
  * chat template shows a function's schema or arguments as Python would, without these changes.
@@ -228,62 +215,31 @@ export function writeAsWritten(value: object): string {
 /** The largest body that is decoded on the server's thread, in a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;
 
-/** Time after which an idle thread is ended. The thread holds some 10 MiB, and starts in tens of milliseconds. */
-const IDLE_MS = 20_000;
+/** The functions that the decoding thread serves. */
+export const JSON_FUNCTIONS = {
+  /** @returns the decoded value, or the reason why the body is not JSON. */
+  decode(bytes: Uint8Array): DecodedJson | { readonly why: string } {
+    try {
+      return decodeWritten(bytes);
+    } catch (error) {
+      return { why: (error as Error).message };
+    }
+  },
+};
 
 /** The decoding thread, started for a large body and ended when there has been none for a while. */
-let thread: JsonThread | undefined;
+const thread = new WorkerPool<typeof JSON_FUNCTIONS>({
+  size: 1,
+  numKept: 0,
+  start: () =>
+    new WorkerRpc(new URL("./json_thread.ts", import.meta.url), "thread that decodes JSON"),
+});
+const { signal: NEVER } = new AbortController();
 
 /** Decodes a body. The bytes are transferred. @throws {SyntaxError} with the reason. */
 export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   if (bytes.length <= MAX_OWN_BYTES) return keepAllWritten(decodeWritten(bytes));
-  thread ??= new JsonThread(() => thread = undefined);
-  return await thread.decode(bytes);
-}
-
-class JsonThread {
-  readonly #worker = new Worker(new URL("./json_thread.ts", import.meta.url), { type: "module" });
-  /** Functions that reject the pending requests. */
-  readonly #rejects = new Set<(error: Error) => void>();
-  readonly #onEnd: () => void;
-  #idle: ReturnType<typeof setTimeout> | undefined;
-
-  /** @param onEnd called when the thread has died or was ended. */
-  constructor(onEnd: () => void) {
-    this.#onEnd = onEnd;
-    this.#worker.onerror = (event) => {
-      event.preventDefault();
-      onEnd();
-      const error = new Error(`The thread that decodes JSON died: ${event.message}`);
-      for (const reject of this.#rejects) reject(error);
-    };
-  }
-
-  async decode(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
-    const { port1, port2 } = new MessageChannel();
-    const { promise, resolve, reject } = Promise.withResolvers<FromJsonThread>();
-    clearTimeout(this.#idle);
-    this.#rejects.add(reject);
-    port1.onmessage = ({ data }) => resolve(data);
-    const message: ToJsonThread = { bytes, port: port2 };
-    this.#worker.postMessage(message, [bytes.buffer, port2]);
-    try {
-      const answer = await promise;
-      if ("why" in answer) throw new SyntaxError(answer.why);
-      return keepAllWritten(answer);
-    } finally {
-      port1.close();
-      this.#rejects.delete(reject);
-      if (this.#rejects.size === 0) this.#endWhenIdle();
-    }
-  }
-
-  #endWhenIdle(): void {
-    this.#idle = setTimeout(() => {
-      trimEndingThread();
-      this.#worker.terminate();
-      this.#onEnd();
-    }, IDLE_MS);
-    this.#idle.unref();
-  }
+  const answer = await thread.call("decode", bytes, { signal: NEVER, transfer: [bytes.buffer] });
+  if ("why" in answer) throw new SyntaxError(answer.why);
+  return keepAllWritten(answer);
 }

@@ -1,22 +1,9 @@
 /**
- * The thread that decodes large JSON bodies.
+ * The entry point of the thread that decodes large JSON bodies.
  *
  * @module
  */
-import { collectGarbageLater } from "../../../base/memory.ts";
-import { decodeWritten, type FromJsonThread, type ToJsonThread } from "./decode_json.ts";
+import { serveFunctions } from "../../../models/threads/worker_pool.ts";
+import { JSON_FUNCTIONS } from "./decode_json.ts";
 
-const scope = globalThis as unknown as {
-  onmessage: ((event: MessageEvent<ToJsonThread>) => void) | null;
-};
-
-scope.onmessage = ({ data: { bytes, port } }) => {
-  const answer = (message: FromJsonThread) => port.postMessage(message);
-  try {
-    answer(decodeWritten(bytes));
-  } catch (error) {
-    answer({ why: (error as Error).message });
-  }
-  port.close();
-  collectGarbageLater();
-};
+serveFunctions(JSON_FUNCTIONS);
