@@ -3,48 +3,41 @@
  *
  * @module
  */
-import type { Counter, Histogram, Registry } from "prom-client";
 import { COUNT_BUCKETS, MetricSet } from "../base/metric_set.ts";
 import type { SchedulerStats } from "./scheduler.ts";
 import type { ScheduledStep } from "./step.ts";
 
 /** Counters and histograms of one engine. */
-export class EngineMetrics {
-  readonly registry: Registry;
-  readonly promptTokens: Counter;
-  readonly completionTokens: Counter;
-  readonly queueSeconds: Histogram;
-  readonly firstTokenSeconds: Histogram;
-  readonly interTokenSeconds: Histogram;
-  readonly #stepSeconds: Histogram;
-  readonly #stepSequences: Histogram;
+export class EngineMetrics extends MetricSet {
+  readonly promptTokens = this.counter("hearth_prompt_tokens_total", "Prompt tokens received.");
+  readonly completionTokens = this.counter(
+    "hearth_completion_tokens_total",
+    "Tokens generated.",
+  );
+  readonly queueSeconds = this.histogram(
+    "hearth_queue_seconds",
+    "Seconds from a request's arrival to its first step.",
+  );
+  readonly firstTokenSeconds = this.histogram(
+    "hearth_time_to_first_token_seconds",
+    "Seconds from a request's arrival to its first token.",
+  );
+  readonly interTokenSeconds = this.histogram(
+    "hearth_inter_token_seconds",
+    "Seconds between two tokens of one sequence.",
+  );
+  readonly #stepSeconds = this.histogram("hearth_step_seconds", "Duration of a decoder step.");
+  readonly #stepSequences = this.histogram(
+    "hearth_step_sequences",
+    "Sequences in a decoder step.",
+    COUNT_BUCKETS,
+  );
 
   /** @param mostBlocks blocks that the main pool may grow to. */
   constructor(stats: () => SchedulerStats, mostBlocks: number) {
-    const metrics = new MetricSet();
-    this.registry = metrics.registry;
-    this.promptTokens = metrics.counter("hearth_prompt_tokens_total", "Prompt tokens received.");
-    this.completionTokens = metrics.counter("hearth_completion_tokens_total", "Tokens generated.");
-    this.queueSeconds = metrics.histogram(
-      "hearth_queue_seconds",
-      "Seconds from a request's arrival to its first step.",
-    );
-    this.firstTokenSeconds = metrics.histogram(
-      "hearth_time_to_first_token_seconds",
-      "Seconds from a request's arrival to its first token.",
-    );
-    this.interTokenSeconds = metrics.histogram(
-      "hearth_inter_token_seconds",
-      "Seconds between two tokens of one sequence.",
-    );
-    this.#stepSeconds = metrics.histogram("hearth_step_seconds", "Duration of a decoder step.");
-    this.#stepSequences = metrics.histogram(
-      "hearth_step_sequences",
-      "Sequences in a decoder step.",
-      COUNT_BUCKETS,
-    );
+    super();
     const gauge = (name: string, help: string, read: (stats: SchedulerStats) => number) =>
-      metrics.gauge(name, help, () => read(stats()));
+      this.gauge(name, help, () => read(stats()));
     gauge("hearth_sequences_running", "Sequences that hold KV blocks.", (s) => s.numRunning);
     gauge("hearth_sequences_waiting", "Sequences in the queue.", (s) => s.numWaiting);
     gauge("hearth_kv_blocks_used", "KV blocks that sequences hold.", (s) => s.numUsedBlocks);
@@ -76,7 +69,7 @@ export class EngineMetrics {
     );
 
     const total = (name: string, help: string, read: (stats: SchedulerStats) => number) =>
-      metrics.total(name, help, () => read(stats()));
+      this.total(name, help, () => read(stats()));
     total(
       "hearth_prefix_query_tokens_total",
       "Prompt tokens looked up in the prefix cache.",

@@ -5,10 +5,10 @@
  * @module
  */
 import { isSystemError, StartupError } from "../base/errors.ts";
-import type { Digest, HubFile, Repository } from "./repository.ts";
+import type { HubFile, Repository } from "./repository.ts";
 import { dirname, join, relative } from "node:path";
 import { sleep } from "../base/timing.ts";
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { type HubSettings, repositoryFolder } from "./cache.ts";
 
 const READ_BYTES = 1 << 20;
@@ -20,14 +20,14 @@ export class Draft implements Disposable {
   readonly #path: string;
   readonly #target: HubFile;
   readonly #file: Deno.FsFile;
-  #digester: Digester;
+  #hash: Hash;
   #isClosed = false;
 
   private constructor(path: string, target: HubFile, file: Deno.FsFile) {
     this.#path = path;
     this.#target = target;
     this.#file = file;
-    this.#digester = beginDigest(target.digest.kind, target.bytes);
+    this.#hash = beginDigest(target);
   }
 
   /** Opens the file at `path`, and continues after what an earlier process wrote. */
@@ -40,7 +40,7 @@ export class Draft implements Disposable {
 
   /** Appends bytes. @throws {StartupError} when the file cannot be written. */
   async append(chunk: Uint8Array): Promise<void> {
-    this.#digester.update(chunk);
+    this.#hash.update(chunk);
     for (let rest = chunk; rest.length > 0;) {
       const count = await this.#file.write(rest).catch((cause) => {
         throw new StartupError(`${this.#path} cannot be written: ${cause.message}.`, { cause });
@@ -53,7 +53,7 @@ export class Draft implements Disposable {
   /** Whether the size and digest match the hub's. May be called once. */
   isRight(): boolean {
     const { bytes, digest } = this.#target;
-    return this.bytes === bytes && this.#digester.hex() === digest.hex;
+    return this.bytes === bytes && this.#hash.digest("hex") === digest.hex;
   }
 
   /** Starts again from the beginning. */
@@ -61,7 +61,7 @@ export class Draft implements Disposable {
     await this.#file.truncate(0);
     await this.#file.seek(0, Deno.SeekMode.Start);
     this.bytes = 0;
-    this.#digester = beginDigest(this.#target.digest.kind, this.#target.bytes);
+    this.#hash = beginDigest(this.#target);
   }
 
   /** Syncs the file to the disk, then renames it to `path`. */
@@ -85,24 +85,16 @@ export class Draft implements Disposable {
     if ((await this.#file.stat()).size > this.#target.bytes) return await this.clear();
     const buffer = new Uint8Array(READ_BYTES);
     for (let count; (count = await this.#file.read(buffer)) !== null;) {
-      this.#digester.update(buffer.subarray(0, count));
+      this.#hash.update(buffer.subarray(0, count));
       this.bytes += count;
     }
   }
 }
 
-/** Computes the digest of a file chunk by chunk. */
-interface Digester {
-  update(bytes: Uint8Array): void;
-  /** Returns the digest in hexadecimal. May be called once. */
-  hex(): string;
-}
-
-/** Starts the digest of a file with `bytes` bytes. */
-function beginDigest(kind: Digest["kind"], bytes: number): Digester {
+/** Starts the digest of a file. */
+function beginDigest({ digest: { kind }, bytes }: HubFile): Hash {
   const hash = createHash(kind === "sha256" ? "sha256" : "sha1");
-  if (kind === "git") hash.update(`blob ${bytes}\0`);
-  return { update: (chunk) => void hash.update(chunk), hex: () => hash.digest("hex") };
+  return kind === "git" ? hash.update(`blob ${bytes}\0`) : hash;
 }
 
 /** Time between two attempts to take a lock. */

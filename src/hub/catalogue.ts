@@ -147,7 +147,7 @@ export async function adviseOnnx(
   { settings, except }: { readonly settings?: HubSettings | undefined; readonly except?: string } =
     {},
 ): Promise<string> {
-  const known = findOnnxModels(name, MAX_NAMED);
+  const known = findOnnxModels(name);
   const same = known.find(({ isSame }) => isSame);
   if (same !== undefined) {
     return `This model in ONNX format is ${same.hubId}. Use its alias: ${PROGRAM} run ${same.alias}.`;
@@ -201,15 +201,14 @@ function listWords(name: string): string[] {
  * Finds entries of the catalogue that may be a model, the most likely first. `qwen3:0.6b` is the catalogue's
  * `qwen3-0.6b`.
  */
-function findOnnxModels(name: string, limit = 3): OnnxModel[] {
+function findOnnxModels(name: string): OnnxModel[] {
   const wanted = listWords(name);
   if (wanted.length === 0) return [];
   return [...HUB_ID_OF_ALIAS]
     .map(([alias, hubId]) => ({ alias, hubId, ...compare(wanted, alias, hubId) }))
     .filter(({ isKin }) => isKin)
     .sort((a, b) => b.score - a.score)
-    .slice(0, limit)
-    .map(({ alias, hubId, isSame }) => ({ alias, hubId, isSame }));
+    .slice(0, MAX_NAMED);
 }
 
 /**

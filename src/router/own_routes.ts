@@ -5,8 +5,8 @@
  */
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
-import { Registry } from "../base/metric_set.ts";
 import { describedRoutes } from "../server/http/app.ts";
+import { metricsRoute } from "../server/http/metrics.ts";
 import { docsRoutes } from "../server/http/pages/page.ts";
 import { openApiRoute } from "../server/http/pages/openapi.ts";
 import type { Call, Route } from "../server/http/route.ts";
@@ -63,19 +63,10 @@ export function ownRoutes(deps: OwnDeps): Route[] {
         return call.json({ status: "ok" });
       },
     },
-    {
-      method: "GET",
-      path: "/metrics",
-      operation: {
-        summary: "Metrics for Prometheus: the router's own, and those of each loaded model",
-        response: { description: "The metrics", content: { "text/plain": z.string() } },
-        errors: [],
-      },
-      handle: async (call) => {
-        const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
-        return call.body(await metrics.scrape(), 200, { "content-type": contentType });
-      },
-    },
+    metricsRoute(
+      metrics,
+      "Metrics for Prometheus: the router's own, and those of each loaded model",
+    ),
     {
       method: "GET",
       path: "/models",

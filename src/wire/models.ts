@@ -122,7 +122,7 @@ interface ListedModel {
   readonly createdSeconds: number | null;
   readonly ownedBy: string;
   readonly contextLength: number | undefined;
-  readonly maxModelLength: number | undefined;
+  readonly maxModelLength?: number | undefined;
 }
 
 /** Builds the object of one model. */

@@ -15,8 +15,9 @@ import type {
   ResolvedModel,
 } from "../base/config.ts";
 import type { SettingNames } from "../base/errors.ts";
-import type { LoadProgress } from "../models/model.ts";
-import type { Task, TaskEvent, Voice, VoiceWindows } from "../models/task.ts";
+import type { Backend } from "../device/backend.ts";
+import type { LoadProgress, Model } from "../models/model.ts";
+import type { Task, TaskEvent } from "../models/task.ts";
 
 /** The model that the worker loads, and options for loading it. */
 export interface LoadOptions {
@@ -39,37 +40,27 @@ export interface LoadOptions {
 }
 
 /** A loaded model, as far as the server needs to know it. */
-export interface ModelInfo {
-  readonly id: string;
-  readonly aliases: readonly string[];
-  readonly ownedBy: string;
+export interface ModelInfo extends
+  Omit<ResolvedModel, "folder">,
+  Pick<
+    Model,
+    | "kind"
+    | "dtype"
+    | "contextLength"
+    | "maxModelLength"
+    | "maxSequences"
+    | "languages"
+    | "voiceActivity"
+    | "voices"
+    | "readsLines"
+    | "takesAudio"
+  >,
+  Pick<Backend, "runtime" | "adapter"> {
   /** Time when its files were written, in seconds since 1970. */
   readonly createdSeconds: number;
-  readonly kind: ModelKind;
-  readonly dtype: Dtype;
-  readonly backend: "webgpu" | "cpu";
-  /** The build of ONNX Runtime. */
-  readonly runtime: "native" | "web";
-  /** The adapter's own description, or the CPU provider's. */
-  readonly adapter: string;
-  /** Maximum number of tokens of prompt and completion together, if the kind has such a limit. */
-  readonly contextLength: number | undefined;
-  /** Maximum number of tokens of prompt and completion that the KV cache can hold, if these are fewer. */
-  readonly maxModelLength: number | undefined;
-  /** Maximum number of requests running at once; others wait. */
-  readonly maxSequences: number;
-  /** Codes of the languages that it recognises, as far as known; absent unless it recognises speech. */
-  readonly languages?: readonly string[] | undefined;
-  /** Window sizes of its voice activity model; absent if it has none. */
-  readonly voiceActivity?: VoiceWindows | undefined;
-  /** The model's voices, the default first; absent unless it synthesizes speech. */
-  readonly voices?: readonly Voice[] | undefined;
+  readonly backend: Backend["kind"];
   /** The reason why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
-  /** Whether its answers in a chat are lines read from an image, so that no tokens are sampled. */
-  readonly readsLines?: boolean | undefined;
-  /** Whether messages of a chat may hold audio. */
-  readonly takesAudio?: boolean | undefined;
 }
 
 /** Server to worker. */

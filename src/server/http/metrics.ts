@@ -179,13 +179,16 @@ export class ServerMetrics {
 }
 
 /** The endpoint that Prometheus scrapes. */
-export function metricsRoute(metrics: ServerMetrics): Route {
+export function metricsRoute(
+  metrics: Pick<ServerMetrics, "scrape">,
+  summary = "Metrics for Prometheus",
+): Route {
   const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
   return {
     method: "GET",
     path: "/metrics",
     operation: {
-      summary: "Metrics for Prometheus",
+      summary,
       response: { description: "The metrics", content: { "text/plain": z.string() } },
       errors: [],
     },
