@@ -96,7 +96,8 @@ Deno.test("chooseCutGraphs() keeps the graph that it has read and cut, for one l
   const graphs = await chooseCutGraphs(reopened, WANTED, { device: "gpuWithF16" });
   const chosen = graphs.takeRead("onnx/model_q4.onnx")!;
   graphs.keepRead("onnx/model_q4.onnx", chosen);
-  const context = { folder: reopened, graphs, onProgress: () => {} };
+  const backend = { kind: "webgpu", hasF16: true, adapter: "a card" } as const;
+  const context = { folder: reopened, graphs, backend, onProgress: () => {} };
   await using first = await readGraph(context);
   await using second = await readGraph(context);
   assert.equal(first.model, chosen);

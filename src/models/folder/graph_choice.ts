@@ -141,9 +141,13 @@ export function chooseGraphs(
       : [asked, isAlike ? all[0]!.dtype : undefined].find((dtype) =>
         dtype && there.includes(dtype)
       );
-    const wishes: readonly Dtype[] = given === undefined ? PREFERRED[preference] : [given];
+    const wishes: readonly Dtype[] = given === undefined
+      ? PREFERRED[preference].filter((each) => suitsDevice(each, device))
+      : [given];
     const dtype = wishes.find((wish) => there.includes(wish)) ??
-      (given === undefined ? there[0] : undefined);
+      (given === undefined
+        ? there.find((each) => suitsDevice(each, device)) ?? there[0]
+        : undefined);
     if (dtype === undefined) throw refuse(folder, graph, { wishes, there });
     all.push({ name, dtype, path: getFile(dtype) });
     if (asked === undefined && given === undefined && paths === undefined) {
@@ -185,10 +189,15 @@ export function preferredDtypes(
   const { name, paths } = graph;
   const outside = findOutside(folder, graph, device);
   if (outside.length > 0) return [...new Set(outside.map(({ dtype }) => dtype))];
-  const others = DTYPES.filter((dtype) => device !== "gpu" || !dtype.endsWith("16"));
+  const others = DTYPES.filter((dtype) => suitsDevice(dtype, device));
   return [...new Set<Dtype>([...PREFERRED[choosePreference(graph, device)], ...others])].filter(
     (dtype) => folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? ""),
   );
+}
+
+/** Whether a device can compute in a dtype: some GPUs have no half precision. */
+export function suitsDevice(dtype: Dtype, device: DeviceClass): boolean {
+  return device !== "gpu" || !dtype.endsWith("16");
 }
 
 /** Maximum number of graphs that a message lists. */

@@ -8,15 +8,21 @@ import { basename, dirname, join } from "node:path";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import { makeModel, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
+import type { Dtype } from "../../base/config.ts";
+import { listDtypes } from "../../hub/model_folder.ts";
 import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../../device/ort/ort.ts";
 import type { OpenContext } from "../model.ts";
-import type { ChosenGraph } from "./graph_choice.ts";
+import { type ChosenGraph, suitsDevice } from "./graph_choice.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { makeValueInfo, writeModel } from "../../graph/file/proto_codec.ts";
-import type { Backend } from "../../device/backend.ts";
+import { type Backend, toDeviceClass } from "../../device/backend.ts";
 import { toDtypeCode } from "../../graph/file/tensor.ts";
 
 export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
+
+type ReadContext = Omit<GraphContext, "backend"> & {
+  readonly backend: Pick<Backend, "kind" | "hasF16" | "adapter">;
+};
 
 /** A graph without its weights. They are read from its files when a session is opened. */
 export interface GraphFile extends ChosenGraph, AsyncDisposable {
@@ -31,14 +37,17 @@ export const EMBEDDING = "embed_tokens";
  * Reads a graph.
  *
  * @param name the graph's name; the main graph if absent.
- * @throws {StartupError} when the folder has no such graph.
+ * @throws {StartupError} when the folder has no such graph, or the device cannot compute in its data type.
  */
 export async function readGraph(
-  { folder, graphs, onProgress }: Pick<GraphContext, "folder" | "graphs" | "onProgress">,
+  { folder, graphs, backend, onProgress }: ReadContext,
   name?: string,
 ): Promise<GraphFile> {
   const chosen = name === undefined ? graphs.main : graphs.of(name);
   const { path } = chosen;
+  if (!suitsDevice(chosen.dtype, toDeviceClass(backend))) {
+    throw refuseF16(path, backend.adapter, listDtypes(folder, chosen.name));
+  }
   onProgress({ what: `loading ${path}` });
   await using opened = new AsyncDisposableStack();
   const files = opened.use(new FolderFiles(join(folder.path, dirname(path)), folder.path));
@@ -47,6 +56,17 @@ export async function readGraph(
   const model = graphs.takeRead(path) ?? await readModel(files, basename(path));
   const kept = opened.move();
   return { ...chosen, model, files, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+function refuseF16(path: string, adapter: string, dtypes: readonly Dtype[]): StartupError {
+  const others = dtypes.filter((dtype) => !dtype.endsWith("16"));
+  const [advice, setting] = others.length > 0
+    ? [`Choose ${others.join(" or ")}.`, "dtype"] as const
+    : ["Run it on the CPU, or choose a model that has other weights.", "device"] as const;
+  return new StartupError(
+    `${path} computes in half precision, which ${adapter} does not support (no shader-f16). ${advice}`,
+    { setting },
+  );
 }
 
 /**

@@ -59,6 +59,20 @@ Deno.test("chooseFiles() chooses the best dtype for the device", () => {
   assert.deepEqual(choose(TEXT, { device: "gpuWithF16" }).missed, []);
 });
 
+Deno.test("chooseFiles() takes weights in half precision on a GPU without it only if there are no others", () => {
+  const speech = (...graphs: string[]) =>
+    choose(
+      folder(
+        { model_type: "style_text_to_speech_2" },
+        ...graphs.map((name) => `onnx/${name}.onnx`),
+      ),
+      { device: "gpu", kind: "tts" },
+    ).graphs;
+  assert.deepEqual(speech("model_fp16", "model_quantized"), ["onnx/model_quantized.onnx"]);
+  assert.deepEqual(speech("model_q4f16", "model_bnb4"), ["onnx/model_bnb4.onnx"]);
+  assert.deepEqual(speech("model_fp16"), ["onnx/model_fp16.onnx"]);
+});
+
 Deno.test("chooseFiles() chooses weights of 1 or 2 bits if there are no others", () => {
   const only = (...files: string[]) => folder(TEXT.config, "tokenizer.json", ...files);
   for (const dtype of ["q1", "q1f16", "q2", "q2f16"] as const) {
