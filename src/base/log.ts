@@ -1,6 +1,6 @@
 /**
- * Log lines on standard error, as text for people or JSON for machines. Writing one never waits: a stalled
- * reader delays only the lines themselves.
+ * Log lines on standard error, as text for people or JSON for machines. Writing one never waits: a stalled reader
+ * delays only the lines themselves.
  *
  * @module
  */

@@ -126,7 +126,7 @@ function compileTemplate(source: string): (variables: Variables) => string {
 
 /**
  * JSON text that is passed to a template as Python's `json.loads` would read it: 1.0 stays a float, integers have any
- * size, keys keep their order. A text that is not a JSON object or array is passed as it is.
+ * size, keys keep their order. A text that is not a JSON object or array is passed unchanged.
  */
 export class JsonText {
   readonly text: string;

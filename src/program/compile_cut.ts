@@ -32,7 +32,7 @@ interface CompileCutOptions {
   readonly writesSums: boolean;
   /** Whether there is a kernel that rotates heads, for attention nodes that read rotated ones. */
   readonly rotates?: boolean;
-  /** Says why a device has no kernels for a program; it has some for all if absent. */
+  /** Says why a device has no kernels for a program; if absent, it has kernels for all programs. */
   readonly findRefusal?: ((program: Program) => string | undefined) | undefined;
 }
 

@@ -72,7 +72,7 @@ export class PositionTables {
   ): StoredTensor | undefined {
     const first = this.#names.get(name);
     if (first === undefined) return undefined;
-    this.#probe ??= this.#evaluate(0, PROBED, this.#stored.map(stand));
+    this.#probe ??= this.#evaluate(0, PROBED, this.#stored.map(makeStandIn));
     const row = readRow(this.#probe.value(first), width, isInterleaved);
     if (row === undefined) return undefined;
     return {
@@ -97,7 +97,7 @@ export class PositionTables {
     width: number,
     { isInterleaved = false }: { readonly isInterleaved?: boolean } = {},
   ): readonly number[] | undefined {
-    const stored = this.#stored.map(stand);
+    const stored = this.#stored.map(makeStandIn);
     const readRows = (section?: number) => {
       const run = this.#evaluate(0, PROBED, stored, section);
       return names.map((name) => {
@@ -183,7 +183,7 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
  * A substitute for the first rows of a table that has not been read yet. Its elements differ, but the halves of a row
  * are equal, as in tables for whole heads. Whether that is so is checked when the table is read.
  */
-function stand({ dtype, shape }: Tensor): Value {
+function makeStandIn({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;
   const half = width % 2 === 0 ? width / 2 : width;
   const data = Float64Array.from(

@@ -16,8 +16,8 @@ import type { Tensor } from "../graph/file/proto.ts";
 
 /**
  * The two lowerings of a program. `few` is for decoding, with one token per sequence: logits of all tokens are wanted,
- * and
- * reading the weights takes most of the time. `many` is for prompts, of which the last segment computes only few rows.
+ * and reading the weights takes most of the time. `many` is for prompts: the last segment computes only a few of their
+ * rows.
  */
 export type Lowering = "few" | "many";
 

@@ -256,7 +256,7 @@ function makeMultiGetter(paths: Value, change: Getter): Getter {
   return (item) => getters.map((get) => change(get(item)));
 }
 
-/** Converts strings to lower case, and leaves other values as they are. */
+/** Converts strings to lower case, and leaves other values unchanged. */
 function ignoreCase(value: Value): Value {
   return toText(value) === undefined ? value : str(value).toLowerCase();
 }
