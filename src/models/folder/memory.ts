@@ -222,9 +222,11 @@ export async function hasRoomFor(bytes: number): Promise<boolean> {
 }
 
 /** Reads the available memory of the machine, or of the container if that is less, in bytes; `undefined` if unknown. */
-export async function readAvailableBytes(): Promise<number | undefined> {
-  const { available } = Deno.systemMemoryInfo();
-  const machine = available > 0 ? available : Infinity;
+export async function readAvailableBytes(
+  { available, free }: Pick<Deno.SystemMemoryInfo, "available" | "free"> = Deno.systemMemoryInfo(),
+): Promise<number | undefined> {
+  // On Windows Deno reports the available memory as free, and 0 as available.
+  const machine = available || free || Infinity;
   const least = Math.min(machine, await readContainerBytes());
   return least === Infinity ? undefined : least;
 }
