@@ -158,16 +158,25 @@ export function uploadStorage(
   return buffer;
 }
 
+/** Words in the names of GPUs that have no memory of their own, and of cards whose names are alike. */
+const INTEGRATED = /apple|intel|\b(0x)?8086\b|32902|adreno|mali|powervr|v3d|tegra|\bgb10\b/i;
+const INTEGRATED_RADEON = /radeon.*\bgraphics\b|radeon(\(tm\))? \d{3,4}[ms]\b|amd custom gpu/i;
+const INTEL_CARD = /\barc\b.*\b[ab]\d{2,3}m?\b|data center gpu/i;
+
 /**
  * Whether a device uses the machine's memory. WebGPU does not say, so this goes by the adapter's name: software
- * adapters, Apple's processors and Intel's integrated graphics do.
+ * adapters and integrated graphics do. `Radeon RX 7600` is a card, `Radeon(TM) 780M Graphics` is not; `Arc(TM) A770` is
+ * one, `Arc(TM) 140V` is not.
  */
 export function usesMachineMemory(
-  { adapterInfo, isFallbackAdapter }: Pick<GpuContext, "adapterInfo" | "isFallbackAdapter">,
+  { adapterInfo, isFallbackAdapter }: {
+    readonly adapterInfo: Pick<GPUAdapterInfo, "vendor" | "description">;
+    readonly isFallbackAdapter: boolean;
+  },
 ): boolean {
   const name = `${adapterInfo.vendor} ${adapterInfo.description}`;
-  const isIntegrated = /apple/i.test(name) || /intel|\b(0x)?8086\b|32902/i.test(name);
-  return isFallbackAdapter || isIntegrated && !/\barc\b/i.test(name);
+  const isIntegrated = INTEGRATED.test(name) || INTEGRATED_RADEON.test(name);
+  return isFallbackAdapter || isIntegrated && !INTEL_CARD.test(name);
 }
 
 /**

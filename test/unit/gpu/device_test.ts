@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { createBuffer, findAdapter, openDevice } from "../../../src/gpu/device.ts";
+import {
+  createBuffer,
+  findAdapter,
+  openDevice,
+  usesMachineMemory,
+} from "../../../src/gpu/device.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 gpuTest("openDevice() requests the adapter's limits and its features", async (gpu) => {
@@ -29,6 +34,42 @@ gpuTest("createBuffer() is counted", (gpu) => {
   const before = gpu.counts.buffers;
   createBuffer(gpu, { size: 16, usage: GPUBufferUsage.STORAGE }).destroy();
   assert.equal(gpu.counts.buffers, before + 1);
+});
+
+/** Adapters as Deno describes them: the number of the vendor, and the driver's name. */
+const SHARING = [
+  ["0", "Apple M2 Pro"],
+  ["32902", "Intel(R) Iris(R) Xe Graphics"],
+  ["32902", "Intel(R) Arc(TM) 140V GPU (16GB)"],
+  ["32902", "Intel(R) Arc(tm) Graphics (MTL)"],
+  ["4098", "AMD Radeon(TM) Graphics"],
+  ["4098", "AMD Radeon 780M Graphics (RADV PHOENIX)"],
+  ["4098", "AMD Radeon 680M (RADV REMBRANDT)"],
+  ["4098", "AMD Radeon(TM) 8060S Graphics"],
+  ["4098", "AMD Radeon(TM) RX Vega 10 Graphics"],
+  ["4098", "AMD Custom GPU 0405 (RADV VANGOGH)"],
+  ["20803", "Qualcomm(R) Adreno(TM) X1-85 GPU"],
+  ["4318", "NVIDIA GB10"],
+] as const;
+const CARDS = [
+  ["4318", "NVIDIA GeForce RTX 4060 Laptop GPU"],
+  ["4098", "AMD Radeon RX 7600M XT"],
+  ["4098", "AMD Radeon RX 7800 XT (RADV NAVI32)"],
+  ["0", "AMD Radeon Pro 5500M"],
+  ["4098", "AMD Radeon VII"],
+  ["32902", "Intel(R) Arc(TM) A770M Graphics"],
+  ["32902", "Intel(R) Arc(tm) B580 Graphics (BMG G21)"],
+  ["32902", "Intel(R) Arc(TM) Pro B50 Graphics"],
+] as const;
+
+Deno.test("usesMachineMemory() tells integrated graphics from cards by their names", () => {
+  for (const [list, expected] of [[SHARING, true], [CARDS, false]] as const) {
+    for (const [vendor, description] of list) {
+      const adapterInfo = { vendor, description };
+      const actual = usesMachineMemory({ adapterInfo, isFallbackAdapter: false });
+      assert.equal(actual, expected, description);
+    }
+  }
 });
 
 Deno.test({
