@@ -13,7 +13,7 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadTransformers } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { findSpeechFolder } from "../fixtures/audio/speech.ts";
@@ -47,7 +47,7 @@ type Transcribe = (wav: Uint8Array<ArrayBuffer>) => Promise<string>;
 
 async function makeTheirs(device: GPUDevice | undefined): Promise<Transcribe> {
   const modelsFolder = `${findModelFolder(MODEL)}/..`;
-  const { pipeline } = await loadTransformers({ openModel: peerSessions(device), modelsFolder });
+  const { pipeline } = await loadWithModels({ openModel: peerSessions(device), modelsFolder });
   const recognise = await pipeline("automatic-speech-recognition", MODEL, {
     dtype: "fp32",
     device: "auto",

@@ -15,7 +15,8 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
+import type { Transformers } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { generate, withEngine } from "../fixtures/engine/generate.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
@@ -184,7 +185,7 @@ async function benchCase(
 ): Promise<string[][]> {
   const folder = one.model === SMALL_TWIN ? await smallQwen3Folder() : findModelFolder(one.model);
   if (folder === undefined) return [[`${one.model} is not there`, "", "", "", ""]];
-  const transformers = await loadTransformers({
+  const transformers = await loadWithModels({
     openModel: peerSessions(device),
     modelsFolder: `${folder}/..`,
   });

@@ -17,7 +17,7 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadTransformers } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
@@ -101,7 +101,7 @@ async function openContenders(device: Device) {
   if (device === "webgpu" && gpu === undefined) return undefined;
   const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   const model = await openModel(FOLDER, { backend, cpuThreads: navigator.hardwareConcurrency });
-  const transformers = await loadTransformers({
+  const transformers = await loadWithModels({
     openModel: peerSessions(gpu?.device),
     modelsFolder: `${FOLDER}/..`,
   });

@@ -15,7 +15,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/image/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
-import { loadTransformers } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { matte } from "../fixtures/images/matting.ts";
@@ -56,7 +56,7 @@ function makePhoto(width: number, height: number): Pixels {
 type CutOut = (file: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>;
 
 async function makeTheirs(device: GPUDevice | undefined): Promise<CutOut> {
-  const { pipeline, RawImage } = await loadTransformers({
+  const { pipeline, RawImage } = await loadWithModels({
     openModel: peerSessions(device),
     modelsFolder: `${FOLDER}/..`,
   });

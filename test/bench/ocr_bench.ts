@@ -16,7 +16,8 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { loadTransformers, toRawImage } from "../../src/device/ort/hook.ts";
+import { toRawImage } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
@@ -76,7 +77,7 @@ async function makeFolder() {
 }
 
 async function makeTheirs(folder: string, device: GPUDevice | undefined): Promise<Read> {
-  const transformers = await loadTransformers({
+  const transformers = await loadWithModels({
     openModel: peerSessions(device),
     modelsFolder: dirname(folder),
   });

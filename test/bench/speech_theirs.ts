@@ -9,7 +9,8 @@ import { basename, dirname } from "node:path";
 import { openDevice } from "../../src/gpu/device.ts";
 import { readReference } from "../../src/models/tts/voices.ts";
 import { toPhonemes } from "../../src/models/tts/non_autoregressive.ts";
-import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
+import type { Transformers } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import type { TtsFamily } from "../fixtures/models/tiny_tts.ts";
 import { time } from "./report.ts";
@@ -118,7 +119,7 @@ function writer(model: unknown): {
 async function load({ family, folder, device }: TheirSpeech) {
   const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
   const modelsFolder = dirname(folder);
-  const transformers = await loadTransformers({
+  const transformers = await loadWithModels({
     openModel: peerSessions(gpu?.device),
     modelsFolder,
   });

@@ -7,12 +7,12 @@
  * @module
  */
 import { openDevice } from "../../src/gpu/device.ts";
-import { loadTransformers } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 
 const [modelsFolder, model, device] = Deno.args as [string, string, string];
 const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
-const transformers = await loadTransformers({ openModel: peerSessions(gpu?.device), modelsFolder });
+const transformers = await loadWithModels({ openModel: peerSessions(gpu?.device), modelsFolder });
 const pipeline = await transformers.pipeline("feature-extraction", model, {
   device: "auto",
   dtype: "fp32",

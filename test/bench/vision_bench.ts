@@ -15,7 +15,8 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
-import { loadTransformers, toRawImage } from "../../src/device/ort/hook.ts";
+import { toRawImage } from "../../src/device/ort/hook.ts";
+import { loadWithModels } from "../fixtures/engine/transformers_sessions.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { openModel } from "../fixtures/engine/model.ts";
@@ -79,7 +80,7 @@ interface TheirModel {
 }
 
 async function theirs(folder: string, device: GPUDevice | undefined): Promise<Contender> {
-  const transformers = await loadTransformers({
+  const transformers = await loadWithModels({
     openModel: peerSessions(device),
     modelsFolder: dirname(folder),
   });

@@ -2,19 +2,18 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
-import { makeSessions } from "../fixtures/engine/transformers_sessions.ts";
+import { loadWithModels, makeSessions } from "../fixtures/engine/transformers_sessions.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
 for (const runtime of ["native", "web"] as const) {
-  Deno.test(`loadTransformers() runs its model classes on our ${runtime} runtime, together with our own sessions`, () =>
+  Deno.test(`loadWithModels() runs its model classes on our ${runtime} runtime, together with our own sessions`, () =>
     assertGenerates(new CpuBackend({ choice: runtime })));
 }
 
 async function assertGenerates(backend: CpuBackend): Promise<void> {
-  const transformers = await loadTransformers({
+  const transformers = await loadWithModels({
     modelsFolder: dirname(FOLDER),
     openModel: makeSessions(backend),
   });

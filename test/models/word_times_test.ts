@@ -4,8 +4,7 @@ import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
-import { loadTransformers } from "../../src/device/ort/hook.ts";
-import { makeSessions, onWeb } from "../fixtures/engine/transformers_sessions.ts";
+import { loadWithModels, makeSessions, onWeb } from "../fixtures/engine/transformers_sessions.ts";
 import { loadAsr } from "../fixtures/engine/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
@@ -129,7 +128,7 @@ speechTest("AsrModel returns word times for a window that it retried", async (sp
 Deno.test("hearth-demo-asr aligns words like transformers.js", async () => {
   await using folder = await copyWithAttentionOutputs();
   const samples = (await decodeWhole(SPOKEN.audio.slice())).subarray(0, 9.5 * RATE_HZ);
-  const { pipeline } = await loadTransformers({
+  const { pipeline } = await loadWithModels({
     modelsFolder: folder.models,
     openModel: makeSessions(onWeb()),
   });

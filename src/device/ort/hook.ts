@@ -21,22 +21,15 @@ import { type ResampleFilter, resize } from "../../media/resample.ts";
 export type Transformers = typeof import("@huggingface/transformers");
 
 let loaded: Promise<Transformers> | undefined;
-let openModel: ((path: string) => Promise<unknown>) | undefined;
 
 /** Imports transformers.js with Hearth's runtime. It only loads from local folders. */
-export function loadTransformers(options: {
+export function loadTransformers({ modelsFolder }: {
   /** Parent folder of the models' folders. */
   readonly modelsFolder: string;
-  /**
-   * Opens the sessions of transformers.js's own model classes from now on, which cannot be used without it. Give these
-   * classes `device: "auto"` and an explicit `dtype`, since the library's own table of devices is then empty.
-   */
-  readonly openModel?: ((path: string) => Promise<unknown>) | undefined;
 }): Promise<Transformers> {
-  openModel = options.openModel ?? openModel;
   loaded ??= hook();
   return loaded.then((transformers) => {
-    transformers.env.localModelPath = options.modelsFolder;
+    transformers.env.localModelPath = modelsFolder;
     return transformers;
   });
 }
@@ -59,10 +52,9 @@ async function hook(): Promise<Transformers> {
   return transformers;
 }
 
-/** `InferenceSession.create` as transformers.js calls it: with the bytes of an operator, or the path of a model. */
+/** `InferenceSession.create` as transformers.js calls it with the bytes of an operator. It opens no models here. */
 async function createSession(model: string | Uint8Array): Promise<unknown> {
   if (typeof model !== "string") return await openTensorOp(model) ?? await openSession(model);
-  if (openModel !== undefined) return await openModel(model);
   throw new Error(`${model}: transformers.js cannot open models here.`);
 }
 
