@@ -18,7 +18,7 @@ import type { StepBuffer } from "./paged_attention.ts";
 
 /** Rotary position embedding. */
 export interface RotaryParams {
-  /** Number of leading elements of a head that are rotated: a multiple of 8, or of 4 when interleaved. */
+  /** Number of leading elements of a head that are rotated; even. */
   readonly size: number;
   /** Whether neighbouring elements are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
@@ -151,7 +151,7 @@ export class KvWrite {
         K_OFFSET: k.offset / 4,
         V_STRIDE: v.stride / 4,
         V_OFFSET: v.offset / 4,
-        ROTARY_FOURS: (rotary?.size ?? 0) / 4,
+        ROTARY_SIZE: rotary?.size ?? 0,
         IS_INTERLEAVED: rotary?.isInterleaved ? 1 : 0,
         IS_BY_TOKEN: rotary?.isByToken ? 1 : 0,
         NORMS_QUERIES: norms?.ofQueries ? 1 : 0,
@@ -196,11 +196,10 @@ export function joinAngles(
 /** Checks rotary parameters; the reference uses it too. */
 export function checkRotary(rotary: RotaryParams | undefined, headSize: number): void {
   if (rotary === undefined) return;
-  const unit = rotary.isInterleaved ? 4 : 8;
-  if (rotary.size % unit === 0 && rotary.size <= headSize) return;
+  if (rotary.size % 2 === 0 && rotary.size <= headSize) return;
   throw new RangeError(
     `A rotary size of ${rotary.size} in heads of ${headSize}: ` +
-      `kv_write rotates a multiple of ${unit} elements, at most the whole head.`,
+      `kv_write rotates an even number of elements, at most the whole head.`,
   );
 }
 

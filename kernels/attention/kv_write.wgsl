@@ -34,8 +34,8 @@ override K_STRIDE: u32;
 override K_OFFSET: u32;
 override V_STRIDE: u32;
 override V_OFFSET: u32;
-// Number of vec4s of a head that are rotated; 0 for none.
-override ROTARY_FOURS: u32;
+// Number of elements of a head that are rotated: even, 0 for none.
+override ROTARY_SIZE: u32;
 override IS_INTERLEAVED: bool;
 // Whether angles are indexed by token of the step rather than by position.
 override IS_BY_TOKEN: bool;
@@ -72,58 +72,40 @@ fn angles_at(at: vec4<u32>) -> vec4<f32> {
 
 // Rotates vec4 `column` of a head. `own` holds its elements, and `other` the elements that they are rotated with.
 fn rotate(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<f32> {
-  let half = ROTARY_FOURS / 2u;
+  let half = ROTARY_SIZE / 2u;
+  let elements = vec4<u32>(column * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
   var at: vec4<u32>;
   var signs: vec4<f32>;
   if (IS_INTERLEAVED) {
-    at = vec4<u32>(column * 2u) + vec4<u32>(0u, 0u, 1u, 1u);
+    at = elements / 2u;
     signs = vec4<f32>(-1.0, 1.0, -1.0, 1.0);
   } else {
-    at = vec4<u32>((column % half) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-    signs = vec4<f32>(select(1.0, -1.0, column < half));
+    let is_first = elements < vec4<u32>(half);
+    at = select(elements - half, elements, is_first);
+    signs = select(vec4<f32>(1.0), vec4<f32>(-1.0), is_first);
   }
-  at += position * ROTARY_FOURS * 4u;
-  return own * angles_at(at) + signs * other * angles_at(at + ROTARY_FOURS * 2u);
-}
-
-// Index within the head of the vec4 that a vec4 is rotated with.
-fn other_column(column: u32) -> u32 {
-  if (IS_INTERLEAVED) {
-    return column;
-  }
-  let half = ROTARY_FOURS / 2u;
-  return select(column - half, column + half, column < half);
-}
-
-// Arranges the vec4 at `other_column` so that each element is at the index of the one that it is rotated with.
-fn arrange_other(values: vec4<f32>) -> vec4<f32> {
-  if (IS_INTERLEAVED) {
-    return values.yxwz;
-  }
-  return values;
+  at += position * ROTARY_SIZE;
+  let rotated = own * angles_at(at) + signs * other * angles_at(at + half);
+  return select(own, rotated, elements < vec4<u32>(ROTARY_SIZE));
 }
 
 // `1 / rms` of the head that contains the thread's vec4. All threads must call it.
 fn measure_head(thread: u32, head: u32, column: u32, token: u32, position: u32) -> f32 {
-  let is_rotated = NORMS_ROTATED && column < ROTARY_FOURS;
+  let is_rotated = NORMS_ROTATED && column * 4u < ROTARY_SIZE;
   var own = vec4<f32>();
-  var other = vec4<f32>();
   if (head < HEADS && NORMS_QUERIES) {
     let at = token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS;
     own = unpack(q[at + column]);
     if (is_rotated) {
-      other = unpack(q[at + other_column(column)]);
+      own = rotate(own, other_four(true, at, head, column, 1.0), position, column);
     }
   }
   if (head >= HEADS && head < HEADS + KV_HEADS && NORMS_KEYS) {
     let at = token * K_STRIDE + K_OFFSET + (head - HEADS) * HEAD_FOURS;
     own = unpack(k[at + column]);
     if (is_rotated) {
-      other = unpack(k[at + other_column(column)]);
+      own = rotate(own, other_four(false, at, head - HEADS, column, 1.0), position, column);
     }
-  }
-  if (is_rotated) {
-    own = rotate(own, arrange_other(other), position, column);
   }
   squares[thread] = dot(own, own);
   workgroupBarrier();
@@ -188,6 +170,35 @@ fn key_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   return value;
 }
 
+// A vec4 of a query or key before its rotation.
+fn head_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
+  if (is_query) {
+    return query_four(at, head, column, scale);
+  }
+  return key_four(at, head, column, scale);
+}
+
+// The elements that those of a vec4 are rotated with, each at the index of the other.
+fn other_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
+  if (IS_INTERLEAVED) {
+    return head_four(is_query, at, head, column, scale).yxwz;
+  }
+  let half = ROTARY_SIZE / 2u;
+  if (half % 4u == 0u) {
+    let fours = half / 4u;
+    let other = select(column - fours, column + fours, column < fours);
+    return head_four(is_query, at, head, other, scale);
+  }
+  // They lie in two vec4s.
+  var values = vec4<f32>();
+  for (var i = 0u; i < 4u; i++) {
+    let element = column * 4u + i;
+    let other = select(element - half, element + half, element < half);
+    values[i] = head_four(is_query, at, head, other / 4u, scale)[other % 4u];
+  }
+  return values;
+}
+
 //# if IS_QUANTIZED
 // Writes a vec4 of a head in the format that kv_cache.wgsl reads. All threads must call it, since the threads of a head
 // compute its scale together.
@@ -243,7 +254,7 @@ fn kv_write(
   let head = flat / HEAD_FOURS;
   let position = select(step.words[step.positions + token], token, IS_BY_TOKEN);
   let slot = step.words[step.slots + token];
-  let is_rotated = column < ROTARY_FOURS;
+  let is_rotated = column * 4u < ROTARY_SIZE;
   var scale = 1.0;
   if (NORMS_ROWS) {
     let scales = measure_rows(thread, token);
@@ -256,7 +267,7 @@ fn kv_write(
     let at = token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS;
     var rotated = query_four(at, head, column, scale);
     if (is_rotated) {
-      let other = arrange_other(query_four(at, head, other_column(column), scale));
+      let other = other_four(true, at, head, column, scale);
       rotated = rotate(rotated, other, position, column);
     }
     if (NORMS_QUERIES && NORMS_ROTATED) {
@@ -276,7 +287,7 @@ fn kv_write(
     let at = token * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS;
     values = key_four(at, kv_head, column, scale);
     if (is_rotated) {
-      let other = arrange_other(key_four(at, kv_head, other_column(column), scale));
+      let other = other_four(false, at, kv_head, column, scale);
       values = rotate(values, other, position, column);
     }
     if (NORMS_KEYS && NORMS_ROTATED) {

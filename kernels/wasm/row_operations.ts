@@ -109,7 +109,8 @@ export function rotateRow(
 /** Rotates element `i` of a head, in place, together with element `i + size / 2`. */
 export function rotateHalves(first: usize, cos: usize, sin: usize, size: u32): void {
   const half = <usize> size * 2;
-  for (const end = first + half; first < end; first += 16, cos += 16, sin += 16) {
+  const end = first + half;
+  for (const whole = first + (half & ~15); first < whole; first += 16, cos += 16, sin += 16) {
     const c = v128.load(cos);
     const s = v128.load(sin);
     const x = v128.load(first);
@@ -117,18 +118,31 @@ export function rotateHalves(first: usize, cos: usize, sin: usize, size: u32): v
     v128.store(first, f32x4.sub(f32x4.mul(x, c), f32x4.mul(y, s)));
     v128.store(first + half, f32x4.add(f32x4.mul(y, c), f32x4.mul(x, s)));
   }
+  for (; first < end; first += 4, cos += 4, sin += 4) rotatePair(first, first + half, cos, sin);
 }
 
 /** Like {@linkcode rotateHalves}, for neighbouring elements; two pairs at a time. */
 export function rotateNeighbours(pairs: usize, cos: usize, sin: usize, size: u32): void {
   const signs = f32x4(-1, 1, -1, 1);
-  for (const end = pairs + <usize> size * 4; pairs < end; pairs += 16, cos += 8, sin += 8) {
+  const end = pairs + <usize> size * 4;
+  for (const whole = pairs + <usize> (size & ~3) * 4; pairs < whole; pairs += 16, cos += 8, sin += 8) {
     const c = twice(v128.load64_zero(cos));
     const s = f32x4.mul(twice(v128.load64_zero(sin)), signs);
     const xy = v128.load(pairs);
     const yx = v128.shuffle<f32>(xy, xy, 1, 0, 3, 2);
     v128.store(pairs, f32x4.add(f32x4.mul(xy, c), f32x4.mul(yx, s)));
   }
+  if (pairs < end) rotatePair(pairs, pairs + 4, cos, sin);
+}
+
+@inline
+function rotatePair(first: usize, second: usize, cos: usize, sin: usize): void {
+  const c = load<f32>(cos);
+  const s = load<f32>(sin);
+  const x = load<f32>(first);
+  const y = load<f32>(second);
+  store<f32>(first, x * c - y * s);
+  store<f32>(second, y * c + x * s);
 }
 
 /** `a, a, b, b` from `a, b, …`. */

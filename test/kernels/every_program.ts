@@ -145,7 +145,9 @@ function openPaged(gpu: GpuContext, step: StepBuffer): void {
   const norms = { epsilon: 1e-6, ofQueries: true, ofKeys: true };
   const isWhole = headSize % 16 === 0;
   const rotaries = isWhole
-    ? [true, false].map((isInterleaved) => ({ size: headSize, isInterleaved }))
+    ? [headSize, 6].flatMap((size) =>
+      [true, false].map((isInterleaved) => ({ size, isInterleaved }))
+    )
     : [];
   for (const rotary of [undefined, ...rotaries]) {
     new KvWrite(gpu, step, { ...rows, rotary });

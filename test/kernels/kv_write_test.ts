@@ -221,6 +221,9 @@ const ROTARIES: Record<string, RotaryParams | undefined> = {
   "rotated halves of a part": { size: 24, isInterleaved: false },
   "rotated neighbours of a part": { size: 12, isInterleaved: true },
   "rotated halves of half a head": { size: 16, isInterleaved: false },
+  "rotated halves of 10 elements": { size: 20, isInterleaved: false },
+  "rotated halves of an odd size": { size: 6, isInterleaved: false },
+  "an odd number of rotated neighbours": { size: 14, isInterleaved: true },
 };
 
 const NORMS: Record<string, HeadNormParams> = {
@@ -233,8 +236,13 @@ const NORMS: Record<string, HeadNormParams> = {
   "all keys together": { epsilon: 1e-2, ofQueries: false, ofKeys: true, ofRows: true },
 };
 
+const NORMED_ROTATIONS = [
+  ...["no rotation", "rotated halves", "rotated neighbours of a part"],
+  "rotated halves of an odd size",
+];
+
 for (const [normed, norms] of Object.entries(NORMS)) {
-  for (const rotation of ["no rotation", "rotated halves", "rotated neighbours of a part"]) {
+  for (const rotation of NORMED_ROTATIONS) {
     const rotary = ROTARIES[rotation];
     for (const elem of ["f32", "f16"] as const) {
       const shape = { ...SHAPE, elem };
@@ -315,7 +323,7 @@ kernelTest(
 );
 
 Deno.test("ReferenceKvWrite refuses an unsupported rotary size", () => {
-  for (const [size, isInterleaved] of [[12, false], [6, true], [40, false]] as const) {
+  for (const [size, isInterleaved] of [[11, false], [5, true], [40, false]] as const) {
     const rotary = { size, isInterleaved } as const;
     assert.throws(() => new ReferenceKvWrite(SHAPE, packedParams(SHAPE, rotary)), RangeError);
   }

@@ -339,7 +339,8 @@ Deno.test("SimdRows.rotate() rotates halves and neighbours by position, and leav
     BigInt64Array.from(own)
   );
   const cases = [
-    ...[[24, false], [16, false], [16, true], [12, true]] as const,
+    ...[[24, false], [16, false], [20, false], [6, false]] as const,
+    ...[[16, true], [12, true], [14, true]] as const,
     ...[[24, false, true], [12, true, true]] as const,
   ];
   for (const [size, isInterleaved, hasSections = false] of cases) {

@@ -63,7 +63,11 @@ interface Spelling {
 function addAngles(
   graph: DecoderBuilder,
   of: (angle: number) => number,
-  { name, half }: { readonly name: string; readonly half: number },
+  { name, half, by = "position_ids" }: {
+    readonly name: string;
+    readonly half: number;
+    readonly by?: string;
+  },
 ): string {
   const table = constant(
     `${name}_table`,
@@ -76,7 +80,7 @@ function addAngles(
   const rows = `${name}_rows`;
   return graph.nodes.some(({ outputs }) => outputs.includes(rows))
     ? rows
-    : graph.add("Gather", [graph.constant(table), "position_ids"], { outputs: [rows] });
+    : graph.add("Gather", [graph.constant(table), by], { outputs: [rows] });
 }
 
 /** A constant of integers as builders write it, as a node. */
@@ -89,11 +93,14 @@ function rotate(
   graph: DecoderBuilder,
   rows: string,
   heads: number,
-  size = graph.sizes.headDim,
+  { size = graph.sizes.headDim, by = "position_ids" }: {
+    readonly size?: number;
+    readonly by?: string;
+  } = {},
 ): string {
   const angles = [
-    addAngles(graph, Math.cos, { name: "cos", half: size / 2 }),
-    addAngles(graph, Math.sin, { name: "sin", half: size / 2 }),
+    addAngles(graph, Math.cos, { name: `cos_${by}`, half: size / 2, by }),
+    addAngles(graph, Math.sin, { name: `sin_${by}`, half: size / 2, by }),
   ];
   return graph.add("RotaryEmbedding", [rows, ...angles], {
     attributes: { num_heads: heads, rotary_embedding_dim: size },
@@ -158,6 +165,19 @@ function spell(norms: "before" | "after" | "none", byHead = false): AddAttention
       return norms === "after" ? normalise(graph, rotated) : rotated;
     });
     return attend(graph, [queries!, keys!, v!], layer);
+  };
+}
+
+/** Rotates the first elements of each head. */
+function rotateFirst(size: number): AddAttention {
+  return (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [q, k, v] = projections(graph, layer);
+    const [queries, keys] = [
+      rotate(graph, q, heads, { size }),
+      rotate(graph, k, kvHeads, { size }),
+    ];
+    return attend(graph, [queries, keys, v], layer);
   };
 }
 
@@ -364,12 +384,14 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { states: [mamba2(0, { bounds: [0.5] }), mamba2(1, { bounds: [0.4, 0.9] })] },
   },
   "sinks joined to the scores": { attention: spelledOut({ rotary: true, ...joinSinks("last") }) },
+  "20 of 80 elements rotated": { attention: rotateFirst(20), options: { sizes: { headDim: 80 } } },
+  "30 of 96 elements rotated": { attention: rotateFirst(30), options: { sizes: { headDim: 96 } } },
   "a second layer without kernels for its rotation": {
     attention: (graph, layer) => {
       const { heads, kvHeads } = graph.sizes;
       const [q, k, v] = projections(graph, layer);
       const turn = (rows: string, count: number) =>
-        layer.index === 0 ? rows : rotate(graph, rows, count, 4);
+        layer.index === 0 ? rows : rotate(graph, rows, count, { by: "input_ids" });
       return attend(graph, [turn(q, heads), turn(k, kvHeads), v], layer);
     },
     numRefused: 1,
