@@ -5,8 +5,10 @@
  */
 import { chargeText } from "../meter.ts";
 import { Dict, isTrue, iterate, toList, tryIterate } from "../python/collections.ts";
-import { escape, str } from "../python/repr.ts";
+import { escape, markIfEscaping, str } from "../python/repr.ts";
 import { type Native, native } from "../python/call.ts";
+import { requireText } from "../python/string_methods.ts";
+import { countChars, escapeHtml, sliceChars, SPACE_RUN, strip } from "../python/text.ts";
 import {
   Float,
   getTypeName,
@@ -34,8 +36,93 @@ export const HTML_FILTERS: Readonly<Record<string, Native>> = {
   e: native("s", (value: Value) => new Markup(escape(value))),
   escape: native("s", (value: Value) => new Markup(escape(value))),
   forceescape: native("value", (value: Value) => new Markup(escape(str(value)))),
+  striptags: native("value", (value: Value) => stripTags(str(value))),
   urlencode: native("value", urlEncode),
+  urlize: native(
+    "value, trim_url_limit, nofollow, target, rel, extra_schemes",
+    (
+      value: Value,
+      limit: Value = null,
+      noFollow: Value = false,
+      target: Value = null,
+      rel: Value = null,
+      schemes: Value = null,
+    ) => {
+      const relations = new Set(
+        (rel === null ? "" : requireText(rel)).split(/\s+/).filter(Boolean),
+      );
+      if (isTrue(noFollow)) relations.add("nofollow");
+      relations.add("noopener");
+      const all = schemes === null ? [] : toList(schemes).map((each) => requireText(each));
+      const bad = all.find((scheme) => !/^[\w.+-]{2,}:\/{0,2}$/.test(scheme));
+      if (bad !== undefined) {
+        raise("FilterArgumentError", `'${bad}' is not a valid URI scheme prefix.`);
+      }
+      return markIfEscaping(linkAll(escape(value), {
+        maxChars: limit === null ? Infinity : requireIndex(limit),
+        attributes: ` rel="${escapeHtml([...relations].sort().join(" "))}"` +
+          (target === null ? "" : ` target="${escape(target)}"`),
+        schemes: all,
+      }));
+    },
+  ),
+  xmlattr: native("d, autospace", (value: Value, hasSpace: Value = true) => {
+    if (!(value instanceof Dict)) return raise("AttributeError", "xmlattr takes a mapping");
+    const pairs = Array.from(value.entries()).filter(([, each]) =>
+      each !== null &&
+      !(typeof each === "object" && !Array.isArray(each) && each.typeName === "Undefined")
+    );
+    for (const [key] of pairs) {
+      if (/[\t-\r />=]/.test(requireText(key))) {
+        raise("ValueError", `Invalid character in attribute name: ${str(key)}`);
+      }
+    }
+    const text = pairs.map(([key, each]) => `${escape(key)}="${escape(each)}"`).join(" ");
+    return markIfEscaping(isTrue(hasSpace) && text !== "" ? ` ${text}` : text);
+  }),
 };
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'",
+  nbsp: "\xa0",
+  raquo: "»",
+  laquo: "«",
+  copy: "©",
+  hellip: "…",
+  mdash: "—",
+  ndash: "–",
+};
+
+function removeBetween(html: string, open: string, close: string): string {
+  const kept: string[] = [];
+  let at = 0;
+  for (;;) {
+    const start = html.indexOf(open, at);
+    const end = start < 0 ? -1 : html.indexOf(close, start);
+    if (end < 0) break;
+    kept.push(html.slice(at, start));
+    at = end + close.length;
+  }
+  return kept.join("") + html.slice(at);
+}
+
+function stripTags(html: string): string {
+  chargeText(html.length);
+  const text = removeBetween(removeBetween(html, "<!--", "-->"), "<", ">");
+  const spaced = strip(text.replaceAll(SPACE_RUN, " "));
+  return spaced.replaceAll(
+    /&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w+));/gi,
+    (entity, decimal, hex, name) => {
+      if (name !== undefined) return ENTITIES[name as string] ?? entity as string;
+      const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
+      return code > 0x10ffff ? "\ufffd" : String.fromCodePoint(code);
+    },
+  );
+}
 
 function urlEncode(value: Value): string {
   if (toText(value) !== undefined || tryIterate(value) === undefined) return quoteUrl(value, false);
@@ -57,6 +144,71 @@ function quoteUrl(value: Value, isQuery: boolean): string {
   const quoted = encodeURIComponent(text.toWellFormed())
     .replaceAll(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
   return isQuery ? quoted.replaceAll("%20", "+") : quoted.replaceAll("%2F", "/");
+}
+
+const HTTP =
+  /^(?:(?:https?:\/\/|www\.)(?:[\w%-]+\.)+[a-z]{2,63}|(?:[\w%-]{2,63}\.)+(?:com|net|int|edu|gov|org|info|mil)|https?:\/\/(?:(?:[\d]{1,3})(?:\.[\d]{1,3}){3}|\[(?:(?:[\da-f]{0,4}:){2}(?:[\da-f]{0,4}:?){1,6})\]))(?::\d{1,5})?(?:[/?#]\S*)?$/i;
+const EMAIL = /^\S+@\w[\w.-]*\.\w+$/;
+const PAIRS = [["(", ")"], ["<", ">"], ["&lt;", "&gt;"]] as const;
+
+interface LinkOptions {
+  readonly maxChars: number;
+  /** HTML attributes of the links. */
+  readonly attributes: string;
+  readonly schemes: readonly string[];
+}
+
+function linkAll(html: string, options: LinkOptions): string {
+  chargeText(html.length * 8);
+  return html.split(/(\s+)/).map((word) => linkWord(word, options)).join("");
+}
+
+function linkWord(word: string, options: LinkOptions): string {
+  const head = /^(?:[(<]|&lt;)+/.exec(word)?.[0] ?? "";
+  const end = findTail(word, head.length);
+  let middle = word.slice(head.length, end);
+  let tail = word.slice(end);
+  for (const [open, close] of PAIRS) {
+    const numOpen = middle.split(open).length - 1;
+    if (numOpen <= middle.split(close).length - 1) continue;
+    // A closing bracket belongs to the address if it was opened within it.
+    for (let i = Math.min(numOpen, tail.split(close).length - 1); i > 0; i--) {
+      const end = tail.indexOf(close) + close.length;
+      middle += tail.slice(0, end);
+      tail = tail.slice(end);
+    }
+  }
+  return head + link(middle, options) + tail;
+}
+
+/** The start of the punctuation at the end of a word, at `start` or after it. */
+function findTail(word: string, start: number): number {
+  let end = word.length;
+  for (;;) {
+    const length = /[)>.,\n]/.test(word.slice(end - 1, end))
+      ? 1
+      : word.endsWith("&gt;", end)
+      ? 4
+      : 0;
+    if (length === 0 || end - length < start) return end;
+    end -= length;
+  }
+}
+
+function link(text: string, { maxChars, attributes, schemes }: LinkOptions): string {
+  const shown = countChars(text) > maxChars ? `${sliceChars(text, 0, maxChars)}...` : text;
+  if (HTTP.test(text)) {
+    const address = /^https?:\/\//.test(text) ? text : `https://${text}`;
+    return `<a href="${address}"${attributes}>${shown}</a>`;
+  }
+  if (text.startsWith("mailto:") && EMAIL.test(text.slice(7))) {
+    return `<a href="${text}">${text.slice(7)}</a>`;
+  }
+  if (EMAIL.test(text) && !text.startsWith("www.") && !text.includes(":")) {
+    return `<a href="mailto:${text}">${text}</a>`;
+  }
+  const scheme = schemes.find((each) => text !== each && text.startsWith(each));
+  return scheme === undefined ? text : `<a href="${text}"${attributes}>${text}</a>`;
 }
 
 const defaultValue = native(

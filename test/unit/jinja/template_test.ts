@@ -158,6 +158,9 @@ const ENDLESS: Readonly<Record<string, string>> = {
   "deep parentheses": "{{ " + "(".repeat(20_000) + "1" + ")".repeat(20_000) + " }}",
   "a long sum of strings": `{{ ${"'a' + ".repeat(50_000)}'a' }}`,
   "deep statements": "{% if 1 %}".repeat(20_000) + "{% endif %}".repeat(20_000),
+  "tags to strip":
+    "{{ ('<' * 8000000) | striptags | length }}{{ ('<!--' * 2000000) | striptags | length }}" +
+    "{{ 1 / 0 }}",
   "fields to format": "{{ ('{[' * 4000000).format(1) }}",
   "characters to strip":
     "{% for i in range(50) %}{{ ('ab' * 4000000).strip('abc' * 999999) }}{% endfor %}",
@@ -201,6 +204,8 @@ Deno.test("Template.render() limits the cost of a template", async (t) => {
       assert.throws(() => new Template(source).render({}), TemplateError);
     });
   }
+  // This needs only one pass over a long text.
+  assert.equal(render("{{ ('a' ~ ')' * 200000 ~ 'a') | urlize | length }}"), "200002");
   // The next render has new limits.
   assert.equal(render("{{ 1 + 1 }}"), "2");
 });
