@@ -99,7 +99,7 @@ function* readMarked(
 ): Parsing {
   const { reader, sink } = parsing;
   for (;;) {
-    const marker = yield* reader.until(starts, sink.text);
+    const marker = yield* reader.until(reader.mayRetrace ? starts : [], sink.text);
     if (marker === undefined) return;
     const inside = reader.position;
     const hasCalls = yield* readCalls(parsing);
@@ -113,6 +113,15 @@ function* readMarked(
     }
   }
 }
+
+/** Deepest nesting of arrays and objects that parsers follow: each level is a generator within another. */
+export const MAX_NESTING = 100;
+
+/**
+ * Number of characters that may be read again after an attempt to parse a call has failed. Without a limit, an answer
+ * of many markers that begin no call would take time that grows with the square of its length.
+ */
+const MAX_RETRACED = 2 ** 20;
 
 /** Part of a parser: a generator that yields when it needs more text. */
 export type Parsing<T = void> = Generator<void, T, void>;
@@ -130,6 +139,8 @@ export class TextReader {
   /** Whether the text was truncated, by a limit or a stop string, rather than ended by the model. */
   #isCut = false;
   #hasRunOut = false;
+  /** Number of characters that were read and will be read again. */
+  #numRetraced = 0;
 
   /** Offset of the next character in the whole text. */
   get position(): number {
@@ -167,7 +178,13 @@ export class TextReader {
 
   /** Moves to an offset, which must not precede text that {@linkcode until} has already reported. */
   moveTo(position: number): void {
+    this.#numRetraced += Math.max(0, this.#position - position);
     this.#position = position;
+  }
+
+  /** Whether failed attempts have not yet taken so long that the rest of the answer is taken as text. */
+  get mayRetrace(): boolean {
+    return this.#numRetraced <= MAX_RETRACED;
   }
 
   /** Returns the text since an offset, which must not precede text that {@linkcode until} has already reported. */
@@ -281,12 +298,12 @@ export class TextReader {
   }
 
   #firstWhole(endings: readonly string[]): { index: number; ending: string } | undefined {
-    let first: { index: number; ending: string } | undefined;
-    for (const ending of endings) {
-      const index = this.#text.indexOf(ending, this.#at);
-      if (index >= 0 && index < (first?.index ?? Infinity)) first = { index, ending };
-    }
-    return first;
+    if (endings.length === 0) return undefined;
+    // One search for all: if each were searched by itself, a rare one would be searched to the end of the text.
+    const pattern = new RegExp(endings.map(RegExp.escape).join("|"), "g");
+    pattern.lastIndex = this.#at;
+    const match = pattern.exec(this.#text);
+    return match === null ? undefined : { index: match.index, ending: match[0] };
   }
 
   /** The length of the complete text, without an incomplete ending if the text was truncated there. */
@@ -303,6 +320,7 @@ export class TextReader {
       const rest = this.#text.slice(at);
       if (endings.some((ending) => ending.startsWith(rest))) return at;
     }
-    return /[\uD800-\uDBFF]$/.test(this.#text) ? Math.max(this.#at, length - 1) : length;
+    const isHalf = /[\uD800-\uDBFF]/.test(this.#text.charAt(length - 1));
+    return isHalf ? Math.max(this.#at, length - 1) : length;
   }
 }

@@ -151,9 +151,14 @@ export class AnswerParser {
 
   /** Holds back the white space at the end of a text. */
   #holdSpace(text: string): string {
-    const whole = this.#space + text;
-    const shown = whole.trimEnd();
-    this.#space = whole.slice(shown.length);
+    const kept = text.trimEnd();
+    const space = text.slice(kept.length);
+    if (kept === "") {
+      this.#space += space;
+      return "";
+    }
+    const shown = this.#space + kept;
+    this.#space = space;
     return shown;
   }
 

@@ -147,6 +147,39 @@ Deno.test("call formats keep the text of a truncated answer, and omit only a cal
   }
 });
 
+Deno.test("call formats end a call at lists nested too deeply, instead of overflowing the stack", () => {
+  const calls = { lfm2: "ping(x=", minicpm: "ping(x=", gemma: "call:ping{x:", llama: "ping(x=" };
+  for (const [format, call] of Object.entries(calls)) {
+    const { trigger } = CALL_FORMATS.find(({ name }) => name === format)!.markup;
+    const start = format === "llama" ? "" : trigger;
+    for (const open of ["[", "{'a':", "{a:", "("]) {
+      const within = parse(format, [start + call + open.repeat(50)]);
+      const beyond = parse(format, [start + call + open.repeat(20_000)]);
+      for (const { calls } of [within, beyond]) {
+        assert.ok(calls.every(({ name }) => name === "ping"));
+      }
+    }
+    const deep = parse(format, [`${start}${call}${"[".repeat(100)}1${"]".repeat(100)}`]);
+    assert.match(deep.calls[0]!.arguments, /^\{"x": \[{100}1\]{100}$/);
+    const deeper = parse(format, [`${start}${call}${"[".repeat(101)}1`]);
+    assert.match(deeper.calls[0]!.arguments, /^\{"x": \[{100}$/);
+  }
+});
+
+Deno.test("call formats stop looking for calls when too many markers began none", () => {
+  const { markup: { trigger } } = CALL_FORMATS.find(({ name }) => name === "hermes")!;
+  // Each of these is read to the end of the answer before it turns out to be text.
+  const begun = `${trigger}{"a": [`;
+  const call = `${trigger}{"name": "ping", "arguments": {}}`;
+  const few = parse("hermes", [begun.repeat(10), call]);
+  assert.deepEqual(withoutIds(few), {
+    text: begun.repeat(10),
+    calls: [{ name: "ping", json: "{}" }],
+  });
+  const many = parse("hermes", [begun.repeat(5_000), call]);
+  assert.deepEqual(withoutIds(many), { text: begun.repeat(5_000) + call, calls: [] });
+});
+
 Deno.test("call formats report a call's name before its arguments", () => {
   for (const { format, answer, calls } of EXAMPLES) {
     if (Object.keys(calls[0]!.arguments as object).length === 0) continue;

@@ -10,6 +10,7 @@ import {
   type CallParsing,
   type MarkedFormat,
   markedFormat,
+  MAX_NESTING,
   type Parsing,
   type TextReader,
 } from "../call_format.ts";
@@ -105,7 +106,7 @@ function* read(parsing: CallParsing): Parsing {
   const isWord = !hasCalls && /^\w/.test(reader.rest);
   if (reader.isCutShort && !isWord) return;
   if (!hasCalls) reader.moveTo(start);
-  while ((yield* reader.until([PYTHON_TAG], sink.text)) !== undefined) {
+  while ((yield* reader.until(reader.mayRetrace ? [PYTHON_TAG] : [], sink.text)) !== undefined) {
     yield* readRun(parsing, true);
     if (reader.isCutShort) return;
   }
@@ -221,16 +222,19 @@ function* readPythonCall(
 /**
  * Parses a literal and emits it as JSON.
  *
- * @returns whether the text is a literal.
+ * @param depth number of lists and dicts around it.
+ * @returns whether the text is a literal that is not nested too deeply.
  */
 function* readPythonValue(
   reader: TextReader,
   onJson: (json: string) => void,
+  depth = 0,
 ): Parsing<boolean> {
   const first = yield* reader.peek();
   if (first === '"' || first === "'") return yield* readPythonString(reader, onJson);
-  if (first === "[" || first === "(") return yield* readItems(reader, { onJson, isDict: false });
-  if (first === "{") return yield* readItems(reader, { onJson, isDict: true });
+  if (/[[({]/.test(first)) {
+    return depth < MAX_NESTING && (yield* readItems(reader, onJson, depth + 1));
+  }
   const word = yield* reader.takeRun(/[-+.\w]/);
   const json = Object.hasOwn(WORDS, word) ? WORDS[word]! : parseNumber(word);
   if (json !== undefined) onJson(json);
@@ -286,9 +290,11 @@ function* readEscape(reader: TextReader): Parsing<string> {
 
 function* readItems(
   reader: TextReader,
-  { onJson, isDict }: { readonly onJson: (json: string) => void; readonly isDict: boolean },
+  onJson: (json: string) => void,
+  depth: number,
 ): Parsing<boolean> {
   const open = yield* reader.next();
+  const isDict = open === "{";
   const close = { "[": "]", "(": ")", "{": "}" }[open]!;
   onJson(isDict ? "{" : "[");
   const isWhole = yield* reader.takeItems(close, function* (isFirst) {
@@ -300,7 +306,7 @@ function* readItems(
       onJson(": ");
       yield* reader.skipSpace();
     }
-    return yield* readPythonValue(reader, onJson);
+    return yield* readPythonValue(reader, onJson, depth);
   });
   if (isWhole) onJson(isDict ? "}" : "]");
   return isWhole;

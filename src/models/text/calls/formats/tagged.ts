@@ -9,6 +9,7 @@ import {
   type CallFormat,
   type CallParsing,
   markedFormat,
+  MAX_NESTING,
   type Parsing,
   type TextReader,
 } from "../call_format.ts";
@@ -238,7 +239,7 @@ function* readGemmaCall({ reader, sink }: CallParsing, quote: string): Parsing<b
   const name = yield* reader.takeRun(/[\w.:/-]/);
   if (name === "" || (yield* reader.peek()) !== "{") return false;
   sink.begin(name);
-  yield* readGemmaFields(reader, { onJson: sink.write, quote });
+  yield* readGemmaFields(reader, { onJson: sink.write, quote, depth: 0 });
   sink.end();
   return true;
 }
@@ -246,6 +247,8 @@ function* readGemmaCall({ reader, sink }: CallParsing, quote: string): Parsing<b
 interface ValueOptions {
   readonly onJson: (json: string) => void;
   readonly quote: string;
+  /** Number of objects and lists around the value. */
+  readonly depth: number;
 }
 
 /**
@@ -283,13 +286,15 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boo
     return true;
   }
   const first = yield* reader.peek();
-  if (first === "{") return yield* readGemmaFields(reader, options);
+  const inner = { ...options, depth: options.depth + 1 };
+  if (/[[{]/.test(first) && inner.depth > MAX_NESTING) return false;
+  if (first === "{") return yield* readGemmaFields(reader, inner);
   if (first === '"') {
     const value = yield* readString(reader);
     if (value !== undefined) onJson(JSON.stringify(value));
     return value !== undefined;
   }
-  if (first === "[") return yield* readGemmaList(reader, options);
+  if (first === "[") return yield* readGemmaList(reader, inner);
   const word = (yield* reader.takeRun(/[^,{}[\]\n]/)).trim();
   // A word at the end of a truncated text may be incomplete.
   if (word === "" || reader.isCutShort) return false;
