@@ -84,7 +84,7 @@ interface LayerKernels {
   readonly weigh: Kernel<typeof WEIGHTS>;
 }
 
-/** Aligns texts on the GPU. All memory is allocated in the constructor; it holds the weights of one layer at a time. */
+/** Aligns texts on the GPU. All memory is allocated in the constructor, for the weights of one layer at a time. */
 export class Alignment {
   /** f32 `[numTokens, numKeys]`, after all layers are encoded. */
   readonly result: GPUBuffer;

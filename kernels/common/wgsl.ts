@@ -17,7 +17,7 @@
 import type { Elem } from "../../src/gpu/kernel.ts";
 import fourSource from "./four.wgsl" with { type: "text" };
 
-/** The values of names; a boolean is 1 or 0. */
+/** Values by name; a boolean is 1 or 0. */
 export type Values = Readonly<Record<string, number | string | boolean>>;
 
 /** A line, or a block of lines that are repeated or left out. */
@@ -104,7 +104,7 @@ function holds(condition: string, values: Values): boolean {
   return (calculate(condition.slice(isNegated ? 1 : 0), values) !== 0) !== isNegated;
 }
 
-/** The values of names in each round of a loop. */
+/** The values by name in each round of a loop. */
 function rounds(loop: string, values: Values): Values[] {
   const [, names, all] = /^(.+?) in (.+)$/.exec(loop) ?? [];
   if (all === undefined) throw new Error(`"for ${loop}" names nothing.`);

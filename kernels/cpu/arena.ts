@@ -27,7 +27,7 @@ interface MemoryUse {
 /** Initial content of a memory. */
 type Words = Float32Array | Uint32Array | Int32Array;
 
-/** Assigns addresses, then creates a memory of exactly the size they need, or grows one to it. */
+/** Assigns addresses, then creates a memory of exactly that size, or grows one to it. */
 export class Arena {
   /** The next free address. Address 0 is reserved, and means "none". */
   #end = ALIGNMENT;
@@ -40,7 +40,7 @@ export class Arena {
     return at;
   }
 
-  /** Reserves memory that contains `data` from the beginning. The same array always gets the same address. */
+  /** Reserves memory that initially contains `data`. The same array always gets the same address. */
   place(data: Words): number {
     const at = this.#contents.get(data) ?? this.reserve(data.length);
     this.#contents.set(data, at);

@@ -61,9 +61,11 @@ const IDLE_MS = 20_000;
 const MIN_FLOPS = 2e6;
 /** While a helper is polling, even jobs of this size are worth dividing: it joins within a microsecond or two. */
 const MIN_FLOPS_POLLING = 1e5;
-/** About 100 µs of polling. The work between two jobs of a step takes up to 40 µs, waking a helper up to 50. */
+/**
+ * About 100 µs of polling. The work between two jobs of a step takes up to 40 µs, and waking a helper takes up to 50.
+ */
 export const STEP_POLLS = 16_000;
-/** Polls of the gate before the caller sleeps: helpers are at most one part behind. */
+/** Number of polls of the gate before the caller sleeps. It waits at most for one part of each helper. */
 const SPINS = 20_000;
 /** After losing this many helpers, no more are started. */
 const MAX_LOSSES = 3;

@@ -37,7 +37,7 @@ export class RowArena {
   readonly staged = this.arena.reserve(STAGED_BYTES / 4);
   readonly #sums: SumKind;
   #maxK = 0;
-  /** Maximum number of elements of a quantised row, copies included. */
+  /** Maximum number of elements of a quantised row, including the copies of its blocks. */
   #maxLevels = 0;
   #scratchBytes = 0;
 

@@ -182,7 +182,7 @@ export class SimdRows {
     const { pointwiseRow } = this.#exports;
     const kind = ACTIVATIONS.indexOf(activation);
     if (repeats > 1) {
-      // Only products: `factor` of each part of a row.
+      // Each part of a row is multiplied by a number, its `factor`; no other operation repeats `b`.
       const floats = new Float32Array(this.#memory.memory.buffer, tensors.b!);
       return (numRows) => {
         for (let row = 0; row < numRows; row++) {

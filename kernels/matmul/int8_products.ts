@@ -70,7 +70,10 @@ function languageFeatures(): ReadonlySet<string> {
   return wgslLanguageFeatures ?? new Set();
 }
 
-/** The tile for this many rows compiles quickly. For more rows it is a quarter slower than the tiles made for those. */
+/**
+ * The tile for this many rows is compiled first, because that is quick. For more rows it takes a quarter more time than
+ * the tiles that are made for them.
+ */
 const FIRST_ROWS = 128;
 
 /** The division of the work for a single row and for several rows. */

@@ -116,7 +116,7 @@ export function packRows(from: usize, k: u32, count: u32, into: usize): void {
   }
 }
 
-/** Levels of the remainders, per level of the row itself. */
+/** Number of levels of the remainders in one level of the row itself. */
 const REST_LEVELS: f32 = 254;
 
 /**
@@ -257,7 +257,7 @@ export function quantizeShorts(x: usize, length: u32, factor: i32, into: usize):
     const b = levels(x + 32, scale);
     const c = levels(x + 64, scale);
     const d = levels(x + 96, scale);
-    // Pairs of every second element, then every fourth.
+    // Each half of these vectors has every fourth element of two inputs.
     const evenFront = v128.shuffle<i16>(a, b, 0, 4, 8, 12, 2, 6, 10, 14);
     const evenBack = v128.shuffle<i16>(c, d, 0, 4, 8, 12, 2, 6, 10, 14);
     const oddFront = v128.shuffle<i16>(a, b, 1, 5, 9, 13, 3, 7, 11, 15);

@@ -15,7 +15,7 @@ import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts
 /** Cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
 
-/** Tokens of a prompt between saved states, since other prompts may share its beginning. */
+/** Number of prompt tokens between two saved states. Other prompts with the same beginning continue from these. */
 const STATE_INTERVAL = 1024;
 
 /** Counts since the start, and current numbers. */

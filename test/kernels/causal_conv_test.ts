@@ -53,7 +53,7 @@ for (const { hasBias, ...params } of CASES) {
   const factors = convFactors({ weights, bias }, params);
   const name = `of ${taps} taps`;
 
-  Deno.test(`causalConvReference() ${name} gives the same step by step as for whole sequences`, () => {
+  Deno.test(`causalConvReference() ${name} gives the same results step by step as for whole sequences`, () => {
     const state = new Float64Array(NUM_SLOTS * (taps - 1) * channels).fill(NaN);
     const inputs = new Map<number, number[][]>();
     makeSteps().forEach((step, i) => {

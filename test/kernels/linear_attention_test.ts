@@ -112,7 +112,7 @@ for (const [name, shape] of Object.entries(SHAPES)) {
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decaysRows, rates } = shape;
   const width = heads * valueDim;
 
-  Deno.test(`linearAttentionReference(), ${name}: gives the same step by step as for whole sequences`, () => {
+  Deno.test(`linearAttentionReference(), ${name}: gives the same results step by step as for whole sequences`, () => {
     const state = new Float64Array(NUM_SLOTS * heads * keyDim * valueDim).fill(NaN);
     const seen = new Map<number, Parameters<typeof attend>[1][number][][]>();
     makeSteps().forEach((step, i) => {

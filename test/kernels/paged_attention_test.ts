@@ -186,12 +186,12 @@ for (const limits of ["adapter", "guaranteed"] as const) {
 
 /** Tilings that limits or shapes may require, each with a property that no other has. */
 const TILINGS: Readonly<Record<string, Partial<AttentionTiling>>> = {
-  "two keys of a tile per thread, and values shared by few": {
+  "two keys of a tile per thread, and few threads per value": {
     decode: { rows: 2, threads: 64, threadsPerKey: 8, keysPerThread: 2, threadsPerValue: 8 },
     minSplitKeys: 16,
     targetWorkgroups: 64,
   },
-  "one thread per key, which takes four": {
+  "one thread per key, and four keys per thread": {
     decode: { rows: 1, threads: 32, threadsPerKey: 1, keysPerThread: 4, threadsPerValue: 16 },
   },
   "eight rows of a tile per thread, keys in f32": {

@@ -67,7 +67,7 @@ async function assertSameTogether(
 /** 2 KiB per token: 0.75 MiB hold 384 tokens, too few for all. */
 const SMALL_POOL = { kvCacheMb: 0.75 };
 
-Deno.test("EngineLoop gives 16 concurrent requests the same as each alone, on the CPU", () =>
+Deno.test("EngineLoop gives 16 concurrent requests the same tokens as each alone, on the CPU", () =>
   assertSameTogether(
     new CpuBackend(),
     [
@@ -81,7 +81,7 @@ Deno.test("EngineLoop gives 16 concurrent requests the same as each alone, on th
   ));
 
 gpuTest(
-  "EngineLoop gives 6 concurrent requests the same as each alone, on WebGPU",
+  "EngineLoop gives 6 concurrent requests the same tokens as each alone, on WebGPU",
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),
@@ -169,7 +169,7 @@ Deno.test("EngineLoop also scores prompts on an uncut graph, token by token", as
 });
 
 gpuTest(
-  "EngineLoop gives the same with one token per step on WebGPU",
+  "EngineLoop gives the same tokens with one token per step on WebGPU",
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),

@@ -105,7 +105,7 @@ async function assertSameTogether(family: HearingFamily, options: OpenModelOptio
 }
 
 for (const family of HEARING_FAMILIES) {
-  Deno.test(`VisionModel gives concurrent requests with sounds the same as each alone, ${family}`, () =>
+  Deno.test(`VisionModel gives concurrent requests with sounds the same tokens as each alone, ${family}`, () =>
     assertSameTogether(family, {}));
 
   Deno.test(`VisionModel neither encodes nor computes a sound again in a second turn, ${family}`, () =>
@@ -171,7 +171,7 @@ Deno.test("VisionModel hears every format that speech recognition reads, at the 
   }));
 
 gpuTest(
-  "VisionModel gives concurrent requests with sounds the same as each alone, on WebGPU",
+  "VisionModel gives concurrent requests with sounds the same tokens as each alone, on WebGPU",
   async (gpu) => await assertSameTogether("gemma4", { backend: await WebGpuBackend.create(gpu) }),
 );
 

@@ -111,7 +111,7 @@ gpuTest(
   },
 );
 
-Deno.test("MattingModel gives concurrent images the same as each alone", async () => {
+Deno.test("MattingModel gives concurrent images the same results as each alone", async () => {
   await using model = await openModel(DEMO);
   const files = await Promise.all(
     [[64, 48], [100, 100], [31, 77], [200, 20], [48, 64], [90, 91], [64, 64]].map((

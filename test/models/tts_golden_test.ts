@@ -92,11 +92,11 @@ async function cloneVoice(cloner: VoiceCloner): Promise<Voice> {
 }
 
 for (const family of TTS_FAMILIES) {
-  cpuTest(`${family} on the CPU sounds like with transformers.js`, async (backend) => {
+  cpuTest(`${family} on the CPU sounds the same as in transformers.js`, async (backend) => {
     await compare(family, backend);
   });
 
-  gpuTest(`${family} on WebGPU sounds like with transformers.js`, async () => {
+  gpuTest(`${family} on WebGPU sounds the same as in transformers.js`, async () => {
     const backend = await WebGpuBackend.create(await openTestDevice());
     try {
       await compare(family, backend);

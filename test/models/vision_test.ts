@@ -106,12 +106,12 @@ for (const family of MAIN_FAMILIES) {
       { prefixCache: false, ...SMALL_POOL, maxBatchTokens: 16 },
     ]
     : [IN_SMALL_CHUNKS];
-  Deno.test(`VisionModel gives 8 concurrent requests the same as each alone, in chunks and with preemption, ${family}`, () =>
+  Deno.test(`VisionModel gives 8 concurrent requests the same tokens as each alone, in chunks and with preemption, ${family}`, () =>
     assertSameTogether(family, { backend: new CpuBackend() }, engines));
 }
 
 gpuTest(
-  "VisionModel gives 4 concurrent requests the same as each alone, in chunks and with preemption, on WebGPU",
+  "VisionModel gives 4 concurrent requests the same tokens as each alone, in chunks and with preemption, on WebGPU",
   async (gpu) =>
     await assertSameTogether("qwen2_5_vl", { backend: await WebGpuBackend.create(gpu) }, [
       { prefixCache: true, maxBatchTokens: 24, ...SMALL_POOL },

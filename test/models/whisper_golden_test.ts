@@ -141,7 +141,7 @@ gpuSpeechTest(
 );
 
 speechTest(
-  "AsrModel gives recordings that are decoded together the same as each alone",
+  "AsrModel gives recordings that are decoded together the same text as each alone",
   async (folder) => {
     const { clips } = readSpeechGoldens(folder);
     // The native runtime runs the encoder whole, one window at a time. If it is cut, it processes the windows of a
@@ -163,7 +163,7 @@ speechTest(
 );
 
 speechTest(
-  "AsrModel adds a clip to the steps of an earlier recording, and gives each the same as alone",
+  "AsrModel adds a clip to the steps of an earlier recording, and gives each the same text as alone",
   async (folder) => {
     const { clips, long } = readSpeechGoldens(folder);
     const clip = clips.find(({ file }) => file === "10_both.wav")!;

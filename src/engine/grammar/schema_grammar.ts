@@ -168,7 +168,7 @@ class SchemaGrammar {
     return anyOf(options);
   }
 
-  /** Matches nothing if no value is valid: values of another type, or for another option, may still be. */
+  /** Matches nothing if no value is valid: values of another type or for another option may still be valid. */
   #ifPossible(make: () => Phrase): Phrase {
     return orImpossible(make, (error) => {
       this.#rules.noteImpossible(error);

@@ -92,7 +92,7 @@ function clip(call: Call): readonly [Value] {
   );
 }
 
-/** Activations on whose numbers no partial evaluation depends: only their shapes are computed. */
+/** Activations whose elements no partial evaluation needs: only their shapes are computed. */
 const SHAPE_ONLY = [
   "Erf",
   "Gelu",

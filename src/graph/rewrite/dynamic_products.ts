@@ -171,7 +171,7 @@ function spell(
   return { nodes, constants };
 }
 
-/** Repeats a constant of one element, or of one per output, for each block of each output. */
+/** Repeats a constant for each block of each output. It has one element, or one per output. */
 function spread(
   source: Tensor,
   { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },

@@ -69,7 +69,7 @@ interface Search {
 /**
  * Replaces `LayerNormalization(a + b)` and `LayerNormalization(a + (x + bias))` by ONNX Runtime's
  * `SkipLayerNormalization`, if both operands of the sum have the same shape. Other norms are unchanged. In steps of one
- * token, most of the time is the host's cost of each node.
+ * token, the host's work for each node takes most of the time.
  */
 export function fuseSkipNorms(model: ModelProto): ModelProto {
   const { graph } = model;

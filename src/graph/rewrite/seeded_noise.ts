@@ -87,7 +87,10 @@ const NOISE_OFFSET = "noise_offset";
 /** Distance between the offsets of one graph's operators. Odd, so that they spread over the tables. */
 const STRIDE = 104_729;
 
-/** Elements that are looked up by one index. An index for each element would take longer than the random operator. */
+/**
+ * Number of elements that are looked up by one index. An index for each element would take longer than the random
+ * operator.
+ */
 const ROW = 64;
 
 /**

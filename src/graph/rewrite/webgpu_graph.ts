@@ -111,8 +111,8 @@ function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {
 
 /**
  * Declares tables of `GatherBlockQuantized` as 4-bit numbers if they have zero points and each byte holds two values.
- * ONNX Runtime's WebGPU kernel wants as many zero points as scales, and would count bytes, of which
- * there are only half as many because each holds two zero points.
+ * ONNX Runtime's WebGPU kernel wants as many zero points as scales. In a table of bytes it would count the bytes, each
+ * of which holds two zero points.
  */
 export function bytesToNibbles(model: ModelProto): ModelProto {
   const { graph } = model;

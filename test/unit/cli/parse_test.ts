@@ -231,7 +231,7 @@ Deno.test("SERVE_FLAGS accept origins and host names only in their own format", 
   }
 });
 
-Deno.test("chooseCommand() treats help and a command like that command's --help", () => {
+Deno.test("chooseCommand() treats the word help before a command like --help after it", () => {
   const commands = [SERVE, BAKE] as const;
   assert.deepEqual(chooseCommand(commands, ["help"]), { command: SERVE, words: ["--help"] });
   assert.deepEqual(chooseCommand(commands, ["help", "bake"]), { command: BAKE, words: ["--help"] });

@@ -81,7 +81,7 @@ gpuTest(
   },
 );
 
-gpuTest("DeviceWeights.upload() keeps bytes of one file range once", async (gpu) => {
+gpuTest("DeviceWeights.upload() stores the bytes of a file range once", async (gpu) => {
   const files = new CountingFiles();
   const weights = new DeviceWeights(gpu, files);
   const table = stored("table", 0, 4096);

@@ -79,7 +79,7 @@ Deno.test("BlockManager.admit() goes back to a position whose whole window is ca
   assert.deepEqual(heldBy(middle), []);
 });
 
-Deno.test("BlockManager.admit() waits for the blocks of a window that other sequences hold, unless there are none", () => {
+Deno.test("BlockManager.admit() waits for blocks of a window while other sequences hold them", () => {
   const blocks = makeBlocks(5);
   const first = compute(blocks, makeSequence(countFrom(0, 30)));
   const second = makeSequence(countFrom(100, 30));

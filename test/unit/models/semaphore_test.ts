@@ -62,7 +62,7 @@ Deno.test("Semaphore lets small work pass waiting large work, but not forever", 
   assert.equal(order.indexOf("large"), 32);
 });
 
-Deno.test("Semaphore lets small work pass between large works, even if all of those have waited for long", async () => {
+Deno.test("Semaphore lets small jobs pass between large ones, even if all large ones have waited for long", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
   const { order, wait } = recordOrder(semaphore);

@@ -38,7 +38,7 @@ Deno.test("CtcGreedyDecoder joins repetitions to one token and drops blanks, and
   for (const { logprob } of tokens) assert.ok(logprob < 0 && logprob > -0.01);
 });
 
-Deno.test("CtcGreedyDecoder decodes chunks like the whole", () => {
+Deno.test("CtcGreedyDecoder decodes a recording in chunks to the same tokens as at once", () => {
   const path = "_aa__ab|||c__cccc_b_aabb__c";
   for (let pieceFrames = 1; pieceFrames <= path.length; pieceFrames++) {
     assert.deepEqual(read(path, pieceFrames), read(path), `${pieceFrames} frames at a time`);

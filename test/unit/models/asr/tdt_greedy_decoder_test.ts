@@ -60,7 +60,7 @@ Deno.test("TdtGreedyDecoder skips the number of frames of each token, and keeps 
   assert.deepEqual(await read(script, [[0, 12]]), tokens);
 });
 
-Deno.test("TdtGreedyDecoder decodes chunks like the whole, even if a token crosses their seam", async () => {
+Deno.test("TdtGreedyDecoder decodes a recording in chunks to the same tokens as at once, even if a token crosses a seam", async () => {
   const script = { 0: ["a4"], 4: ["b2"], 6: ["c1"] };
   const whole = await read(script, [[0, 9]]);
   for (const seam of [1, 2, 3, 4, 5, 6, 7]) {
