@@ -51,6 +51,8 @@ export interface Backend {
   readonly usesMachineMemory: boolean;
   /** Resolves with the reason when the device is lost; never on the CPU. */
   readonly lost: Promise<string>;
+  /** Resolves with the reason when a kernel does not compile; absent on the CPU. */
+  readonly uncompiled?: Promise<string>;
   /** Starts loading the runtime for graphs that will be opened soon. A GPU's runtime takes a second to load. */
   prepareRuntime(): void;
   /** Opens a graph without external data from the bytes of its ModelProto. Its outputs stay on this device. */

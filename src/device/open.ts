@@ -7,6 +7,7 @@ import type { CpuRuntimeChoice, DeviceChoice } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { Backend } from "./backend.ts";
+import type { GpuContext } from "../gpu/device.ts";
 import type { CpuRuntimeOptions } from "./cpu/runtime.ts";
 
 /** Options for choosing and opening a backend. */
@@ -18,22 +19,31 @@ export interface BackendOptions {
 }
 
 /**
- * Opens the backend for a device choice. `auto` skips software adapters, because the CPU backend is faster.
+ * Opens the backend for a device choice. `auto` skips software adapters, because the CPU backend is faster, and a GPU that
+ * cannot be opened.
  *
- * @throws {StartupError} when WebGPU is requested and there is no adapter, or a requested CPU runtime does not load.
+ * @throws {StartupError} when WebGPU is requested and there is no adapter or it cannot be opened, or a requested CPU runtime does not load.
  */
 export async function openBackend(
   { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
 ): Promise<Backend> {
   const cpu = { choice: cpuRuntime, threads };
   if (choice === "cpu") return await openCpu(cpu);
-  const { openDevice } = await import("../gpu/device.ts");
+  const { explainError, openDevice } = await import("../gpu/device.ts");
   // After an uncaptured error (out of memory, validation), results cannot be trusted.
   const failure = Promise.withResolvers<string>();
-  const gpu = await openDevice({
-    allowFallback: choice === "webgpu",
-    onError: ({ message }) => failure.resolve(`the GPU reported an error: ${message}`),
-  });
+  let gpu: GpuContext | undefined;
+  try {
+    gpu = await openDevice({
+      allowFallback: choice === "webgpu",
+      onError: (error) => failure.resolve(`the GPU reported an error: ${explainError(error)}`),
+    });
+  } catch (cause) {
+    const reason = `the GPU cannot be opened: ${(cause as Error).message}`;
+    if (choice === "webgpu") throw new StartupError(reason, { cause, setting: "device" });
+    log.warn(`the model runs on the CPU: ${reason}`);
+    return await openCpu(cpu);
+  }
   if (gpu) {
     const { WebGpuBackend } = await import("./webgpu/webgpu.ts");
     return await WebGpuBackend.create(gpu, { failure: failure.promise });

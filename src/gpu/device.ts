@@ -27,6 +27,8 @@ export interface GpuContext {
   readonly isFallbackAdapter: boolean;
   /** Resolves when the device is lost or destroyed. */
   readonly lost: Promise<GPUDeviceLostInfo>;
+  /** Resolved with the reason when a kernel does not compile. */
+  readonly uncompiled: PromiseWithResolvers<string>;
   readonly counts: CreationCounts;
   /** Commands that wait to be submitted. */
   readonly commands: Commands;
@@ -126,10 +128,19 @@ export async function openDevice(
     hasF16: device.features.has("shader-f16"),
     isFallbackAdapter: adapter.info.isFallbackAdapter,
     lost: device.lost,
+    uncompiled: Promise.withResolvers(),
     counts: { buffers: 0, bindGroups: 0, pipelines: 0 },
     commands: new Commands(device),
     later: [],
   };
+}
+
+/** Says what an error of the device means. Deno gives no message for an internal one. */
+export function explainError(error: GPUError): string {
+  if (error instanceof GPUOutOfMemoryError) {
+    return "it has no memory left; close other programs, or use smaller weights or a smaller KV cache";
+  }
+  return error.message || "an internal error of its driver, such as a shader that it cannot compile";
 }
 
 /** Creates a buffer and counts it. The caller owns it and ends it with `destroy()`. */

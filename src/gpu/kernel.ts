@@ -4,7 +4,7 @@
  * @module
  */
 import type { ComputePass } from "./commands.ts";
-import type { GpuContext } from "./device.ts";
+import { explainError, type GpuContext } from "./device.ts";
 
 /** An element type of tensors on the device. */
 export type Elem = "f32" | "f16";
@@ -20,6 +20,9 @@ const BUFFER_TYPES = {
   read_write: "storage",
   uniform: "uniform",
 } as const;
+
+/** Errors of a program: of its source or bindings, and of the driver's compiler. */
+const SCOPES = ["validation", "internal"] as const satisfies GPUErrorFilter[];
 
 /** A WGSL program and its specialisation. */
 interface KernelSpec<B extends Bindings> {
@@ -88,7 +91,7 @@ export class Kernel<B extends Bindings> {
     this.#label = spec.name;
     this.#mostWorkgroups = gpu.limits.maxComputeWorkgroupsPerDimension;
     this.#names = Object.keys(spec.bindings);
-    gpu.device.pushErrorScope("validation");
+    for (const scope of SCOPES) gpu.device.pushErrorScope(scope);
     // An automatic layout would lack bindings that the specialised kernel does not use.
     this.#layout = gpu.device.createBindGroupLayout({
       label: spec.name,
@@ -109,11 +112,14 @@ export class Kernel<B extends Bindings> {
     });
     gpu.counts.pipelines++;
     // A lost device reports no errors; its loss is reported elsewhere.
-    gpu.device.popErrorScope().catch(() => null).then((error) => {
-      if (error === null) return;
+    const popped = SCOPES.map(() => gpu.device.popErrorScope().catch(() => null));
+    void Promise.all(popped).then((errors) => {
+      const error = errors.find((each) => each !== null);
+      if (!error) return;
       this.#failure = new Error(
-        `The kernel "${spec.name}" cannot run on this device: ${error.message}`,
+        `The kernel "${spec.name}" cannot run on this device: ${explainError(error)}`,
       );
+      gpu.uncompiled.resolve(this.#failure.message);
     });
   }
 

@@ -64,7 +64,9 @@ async function load(options: LoadOptions): Promise<void> {
         backend,
         onProgress: (progress) => scope.postMessage({ type: "progress", progress }),
       }),
-      backend.lost.then((reason) => Promise.reject(new StartupError(reason))),
+      Promise.race([backend.lost, backend.uncompiled ?? backend.lost]).then((reason) =>
+        Promise.reject(new StartupError(reason, { setting: "device" }))
+      ),
     ]);
     const tasks = await DocumentTasks.open(model, { folder: options.model.folder, engine });
     if (isStopping) return await model.dispose();

@@ -57,6 +57,7 @@ export class WebGpuBackend implements Backend {
   readonly maxBufferBytes: number;
   readonly usesMachineMemory: boolean;
   readonly lost: Promise<string>;
+  readonly uncompiled: Promise<string>;
   readonly #gpu: GpuContext;
   readonly #sessions: WebGpuSessions;
   readonly #readback: Readback;
@@ -76,6 +77,7 @@ export class WebGpuBackend implements Backend {
       `the GPU device was lost (${reason}): ${message}`
     );
     this.lost = Promise.race([lost, parts.failure]);
+    this.uncompiled = gpu.uncompiled.promise;
   }
 
   /** @param options.failure resolves with the reason when the device's results can no longer be trusted. */

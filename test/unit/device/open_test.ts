@@ -32,3 +32,31 @@ gpuTest("a backend may be disposed of while the runtime is being loaded", async 
   await session.release();
   await other.dispose();
 });
+
+gpuTest(
+  "a GPU that cannot be opened is refused if it is required, and otherwise the CPU is used",
+  async () => {
+    const { requestAdapter } = GPU.prototype;
+    const { requestDevice } = GPUAdapter.prototype;
+    GPUAdapter.prototype.requestDevice = () =>
+      Promise.reject(new DOMException("no memory is left"));
+    try {
+      await assert.rejects(openBackend({ device: "webgpu" }), {
+        name: "StartupError",
+        message: "the GPU cannot be opened: no memory is left",
+      });
+      // The only adapter here is a software one, which `auto` skips.
+      GPU.prototype.requestAdapter = async function (options) {
+        const adapter = await requestAdapter.call(this, options);
+        Object.defineProperty(adapter, "info", { value: { isFallbackAdapter: false } });
+        return adapter;
+      };
+      const backend = await openBackend({ device: "auto" });
+      assert.equal(backend.kind, "cpu");
+      await backend.dispose();
+    } finally {
+      GPU.prototype.requestAdapter = requestAdapter;
+      GPUAdapter.prototype.requestDevice = requestDevice;
+    }
+  },
+);

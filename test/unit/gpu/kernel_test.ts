@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { createBuffer, type GpuContext } from "../../../src/gpu/device.ts";
+import { createBuffer, explainError, type GpuContext } from "../../../src/gpu/device.ts";
 import { Kernel } from "../../../src/gpu/kernel.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
+import { recordGpu } from "../../fixtures/engine/recording_gpu.ts";
 
 const SCALE = {
   name: "scale",
@@ -106,6 +107,25 @@ gpuTest("Kernel.encode() throws if its kernel did not compile", async (gpu) => {
     () => kernel.encode(pass, { source: buffer, product: buffer }, [1]),
     /"scale" cannot run on this device: .*UNKNOWN/s,
   );
+});
+
+Deno.test("a kernel that the driver cannot compile is reported, though Deno gives no reason", async () => {
+  const { gpu } = recordGpu({ isFallbackAdapter: false, hasF16: false });
+  const errors = [new GPUInternalError(""), null];
+  gpu.device.popErrorScope = () => Promise.resolve(errors.shift()!);
+  const kernel = Kernel.get(gpu, SCALE);
+  const wanted = /^The kernel "scale" cannot run on this device: an internal error of its driver/;
+  assert.match(await gpu.uncompiled.promise, wanted);
+  const buffer = createFloats(gpu, [0]);
+  assert.throws(
+    () => kernel.encode(gpu.commands, { source: buffer, product: buffer }, [1]),
+    ({ message }: Error) => wanted.test(message),
+  );
+});
+
+Deno.test("explainError() gives advice if a device is out of memory", () => {
+  assert.match(explainError(new GPUOutOfMemoryError("")), /no memory left; .*smaller weights/);
+  assert.equal(explainError(new GPUValidationError("a fault")), "a fault");
 });
 
 gpuTest("Kernel.encode() requires every tensor and no other", (gpu) => {
