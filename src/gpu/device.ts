@@ -140,7 +140,8 @@ export function explainError(error: GPUError): string {
   if (error instanceof GPUOutOfMemoryError) {
     return "it has no memory left; close other programs, or use smaller weights or a smaller KV cache";
   }
-  return error.message || "an internal error of its driver, such as a shader that it cannot compile";
+  return error.message ||
+    "an internal error of its driver, such as a shader that it cannot compile";
 }
 
 /** Creates a buffer and counts it. The caller owns it and ends it with `destroy()`. */

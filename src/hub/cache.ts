@@ -142,14 +142,23 @@ export async function scanModel(cacheFolder: string, id: HubId): Promise<CachedM
   return { id, bytes: await measureFolder(repository), folder };
 }
 
-/** Bytes of all files below a folder; targets of links are not counted twice. */
-export async function measureFolder(folder: string): Promise<number> {
+/**
+ * Bytes of all files below a folder; targets of links are not counted twice.
+ *
+ * @param counted files with several names that were already counted. On Windows their numbers are rounded, so the size
+ * belongs to the key.
+ */
+export async function measureFolder(folder: string, counted = new Set<string>()): Promise<number> {
   let bytes = 0;
   try {
     for await (const { name, isFile, isDirectory } of Deno.readDir(folder)) {
       const path = join(folder, name);
-      if (isFile) bytes += (await Deno.lstat(path)).size;
-      if (isDirectory) bytes += await measureFolder(path);
+      if (isDirectory) bytes += await measureFolder(path, counted);
+      if (!isFile) continue;
+      const { size, ino, nlink } = await Deno.lstat(path);
+      const key = `${ino} ${size}`;
+      if (!counted.has(key)) bytes += size;
+      if (ino !== null && nlink !== 1) counted.add(key);
     }
   } catch (error) {
     // Another process may remove the folder meanwhile.

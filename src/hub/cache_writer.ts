@@ -166,7 +166,10 @@ export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Rep
   return join(repositoryFolder(cacheFolder, id), "snapshots", commit);
 }
 
-/** Makes a blob visible as a file of a revision: as a link, or as a copy if links are not supported. */
+/**
+ * Makes a blob visible as a file of a revision: as a symbolic link, or else as a hard link. On Windows only some users
+ * may create symbolic links. Where both are refused or not wanted, it is a copy.
+ */
 export async function linkInSnapshot(
   settings: HubSettings,
   { blob, file }: { readonly blob: string; readonly file: string },
@@ -175,9 +178,11 @@ export async function linkInSnapshot(
   await Deno.mkdir(dirname(file), { recursive: true });
   const draft = `${file}.${crypto.randomUUID()}`;
   try {
-    if (!settings.usesLinks || !await tryLink(relative(dirname(file), blob), draft)) {
-      await Deno.copyFile(blob, draft);
-    }
+    const target = relative(dirname(file), blob);
+    const isLinked = settings.usesLinks &&
+      (await succeeds(Deno.symlink(target, draft, { type: "file" })) ||
+        await succeeds(Deno.link(blob, draft)));
+    if (!isLinked) await Deno.copyFile(blob, draft);
     await Deno.rename(draft, file);
   } catch (error) {
     await Deno.remove(draft).catch(() => {});
@@ -185,14 +190,8 @@ export async function linkInSnapshot(
   }
 }
 
-/** Tries to create a link. On Windows only some users may, and some file systems have no links. */
-async function tryLink(target: string, path: string): Promise<boolean> {
-  try {
-    await Deno.symlink(target, path, { type: "file" });
-    return true;
-  } catch {
-    return false;
-  }
+function succeeds(work: Promise<void>): Promise<boolean> {
+  return work.then(() => true, () => false);
 }
 
 async function isSameSize(a: string, b: string): Promise<boolean> {

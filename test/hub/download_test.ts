@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { StartupError } from "../../src/base/errors.ts";
-import { parseHubId } from "../../src/hub/cache.ts";
+import { measureFolder, parseHubId } from "../../src/hub/cache.ts";
 import { downloadFiles, type DownloadOptions, waitForSpace } from "../../src/hub/download.ts";
 import { fetchRepository, type Repository } from "../../src/hub/repository.ts";
 import { FakeHub, type Fault } from "../fixtures/servers/fake_hub.ts";
@@ -71,6 +71,25 @@ Deno.test("downloadFiles() makes copies if links are not available", async () =>
     assert.equal((await Deno.lstat(path)).isSymlink, false);
     assert.deepEqual(await Deno.readFile(path), FILES["onnx/model.onnx"]);
   }, { HF_HUB_DISABLE_SYMLINKS: "1" });
+});
+
+Deno.test("downloadFiles() makes hard links, which count once, if symbolic links are not permitted", async () => {
+  const { symlink } = Deno;
+  Deno.symlink = () => Promise.reject(new Deno.errors.PermissionDenied("as on Windows"));
+  try {
+    await withScene(async ({ cache, repository, download }) => {
+      const folder = await download();
+      const model = join(folder, "../..");
+      const path = join(folder, "onnx", "model.onnx");
+      const { digest } = repository.files.get("onnx/model.onnx")!;
+      const blob = await Deno.stat(join(model, "blobs", digest.hex));
+      assert.equal((await Deno.lstat(path)).ino, blob.ino);
+      const blobs = [...cache.files(ID, "blobs").values()];
+      assert.equal(await measureFolder(model), blobs.reduce((sum, { length }) => sum + length, 0));
+    });
+  } finally {
+    Deno.symlink = symlink;
+  }
 });
 
 Deno.test("downloadFiles() fetches no existing files", async () => {
