@@ -5,14 +5,14 @@
  */
 import { Arena } from "./arena.ts";
 import {
-  floatMatrixLength,
-  floatScratchBytes,
-  nbitsScratchBytes,
-  nbitsTilesLength,
+  countFloatMatrixElements,
+  countFloatScratchBytes,
+  countNbitsScratchBytes,
+  countNbitsTilesElements,
 } from "../matmul/row_products.ts";
 import {
+  countNbitsMatrixElements,
   type NbitsMatrix,
-  nbitsMatrixLength,
   numPlanes,
   type StagedMatrix,
 } from "../matmul/nbits_matrix.ts";
@@ -55,14 +55,14 @@ export class RowArena {
   reserveMatrix(matrix: NbitsMatrix): number {
     const { k, outputs } = matrix;
     this.#maxLevels = Math.max(this.#maxLevels, k * numPlanes(matrix));
-    this.#reserveShared(k, nbitsScratchBytes(outputs));
-    return this.arena.reserve(nbitsMatrixLength(matrix));
+    this.#reserveShared(k, countNbitsScratchBytes(outputs));
+    return this.arena.reserve(countNbitsMatrixElements(matrix));
   }
 
   /** Reserves memory for a matrix of `outputs` by `k` f32 elements. */
   reserveFloatMatrix(k: number, outputs: number): number {
-    this.#reserveShared(k, floatScratchBytes(outputs, this.maxRows));
-    return this.arena.reserve(floatMatrixLength({ k, outputs }));
+    this.#reserveShared(k, countFloatScratchBytes(outputs, this.maxRows));
+    return this.arena.reserve(countFloatMatrixElements({ k, outputs }));
   }
 
   #reserveShared(k: number, scratchBytes: number): void {
@@ -86,7 +86,7 @@ export class RowArena {
         zeros: arena.reserve(STAGED_BYTES / 64),
         length: STAGED_BYTES,
       },
-      tiles: arena.reserve(nbitsTilesLength(this.maxRows, this.#maxLevels)),
+      tiles: arena.reserve(countNbitsTilesElements(this.maxRows, this.#maxLevels)),
       normed: arena.reserve(this.maxRows * this.#maxK),
       scratch: arena.reserve(scratchBytes / 4 * numThreads),
     };

@@ -11,11 +11,11 @@ import { ELEM, FOUR } from "../common/wgsl.ts";
 import combineShader from "./combine.wgsl" with { type: "text" };
 import { checkExperts, type ExpertsParams } from "./experts_params.ts";
 import {
-  fewSource,
-  manySource,
-  mostTiles,
+  countMostTiles,
+  countOutputsPerGroup,
+  makeFewSource,
+  makeManySource,
   orderWords,
-  outputsPerGroup,
   type ProductName,
   TILE_ROWS,
 } from "./experts_source.ts";
@@ -118,7 +118,7 @@ export class Experts {
   readonly #scratch: ExpertsScratch;
   readonly #route: Kernel<typeof ROUTE_BINDINGS>;
   readonly #few: Readonly<Record<ProductName, Kernel<typeof PRODUCT_BINDINGS>>>;
-  readonly #many: ReturnType<typeof manyKernels>;
+  readonly #many: ReturnType<typeof makeManyKernels>;
 
   /** @throws {RangeError} when the kernels cannot run the sizes. */
   constructor(gpu: GpuContext, scratch: ExpertsScratch, params: ExpertsParams) {
@@ -144,10 +144,10 @@ export class Experts {
       },
     });
     this.#few = {
-      first: productKernel(gpu, "experts_few", fewSource("first", params)),
-      second: productKernel(gpu, "experts_few", fewSource("second", params)),
+      first: makeProductKernel(gpu, "experts_few", makeFewSource("first", params)),
+      second: makeProductKernel(gpu, "experts_few", makeFewSource("second", params)),
     };
-    this.#many = manyKernels(gpu, params, scratch.maxRows);
+    this.#many = makeManyKernels(gpu, params, scratch.maxRows);
   }
 
   /** Appends the computation for `numRows` rows. */
@@ -167,11 +167,11 @@ export class Experts {
     const { topK, inner, hidden } = this.#params;
     const { routes, hidden: between } = this.#scratch;
     this.#few.first.encode(pass, { ...bind(first, x), x, routes, out: between }, [
-      Math.ceil(inner / outputsPerGroup("first", this.#params).few),
+      Math.ceil(inner / countOutputsPerGroup("first", this.#params).few),
       numRows * topK,
     ]);
     this.#few.second.encode(pass, { ...bind(second, between), x: between, routes, out }, [
-      Math.ceil(hidden / outputsPerGroup("second", this.#params).few),
+      Math.ceil(hidden / countOutputsPerGroup("second", this.#params).few),
       numRows,
     ]);
   }
@@ -180,16 +180,16 @@ export class Experts {
     const { inner, hidden } = this.#params;
     const { routes, counts, order, products, hidden: between } = this.#scratch;
     const kernels = this.#many;
-    const tiles = mostTiles(this.#params, numRows);
+    const tiles = countMostTiles(this.#params, numRows);
     kernels.order.encode(pass, { routes, order, counts }, [1]);
     kernels.first.encode(pass, { ...bind(first, x), x, routes: order, out: between }, [
-      Math.ceil(inner / outputsPerGroup("first", this.#params).many),
+      Math.ceil(inner / countOutputsPerGroup("first", this.#params).many),
       tiles,
     ]);
     kernels.second.encode(
       pass,
       { ...bind(second, between), x: between, routes: order, out: products },
-      [Math.ceil(hidden / outputsPerGroup("second", this.#params).many), tiles],
+      [Math.ceil(hidden / countOutputsPerGroup("second", this.#params).many), tiles],
     );
     kernels.combine.encode(pass, { products, routes, out }, [
       Math.ceil(hidden / 4 / COMBINE_THREADS),
@@ -212,17 +212,17 @@ function bind(
 }
 
 /** The kernels for many rows. */
-function manyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number) {
+function makeManyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number) {
   const { elem, experts, topK, hidden } = params;
   return {
     order: Kernel.get(gpu, {
       name: "order_rows",
       source: orderShader,
       bindings: ORDER_BINDINGS,
-      constants: { EXPERTS: experts, MOST_TILES: mostTiles(params, maxRows), TILE_ROWS },
+      constants: { EXPERTS: experts, MOST_TILES: countMostTiles(params, maxRows), TILE_ROWS },
     }),
-    first: productKernel(gpu, "experts_many", manySource("first", params)),
-    second: productKernel(gpu, "experts_many", manySource("second", params)),
+    first: makeProductKernel(gpu, "experts_many", makeManySource("first", params)),
+    second: makeProductKernel(gpu, "experts_many", makeManySource("second", params)),
     combine: Kernel.get(gpu, {
       name: "combine",
       source: FOUR[elem] + combineShader,
@@ -232,7 +232,7 @@ function manyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number) {
   };
 }
 
-function productKernel(
+function makeProductKernel(
   gpu: GpuContext,
   name: string,
   source: string,

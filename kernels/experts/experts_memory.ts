@@ -8,11 +8,11 @@ import { ACTIVATIONS } from "../common/activation.ts";
 import type { Arena, ReadBytes } from "../cpu/arena.ts";
 import {
   checkExperts,
+  countFirstOutputs,
   type ExpertActivation,
   type ExpertProduct,
   type ExpertsParams,
-  firstOutputs,
-  gateRows,
+  findGateRows,
 } from "./experts_params.ts";
 
 /** Numbers of the kinds in `wasm/product_layout.ts`. */
@@ -91,15 +91,15 @@ interface ProductShape {
   readonly outputs: number;
   /** Elements of a result: half the number of rows if the product is gated. */
   readonly count: number;
-  /** Positions of the gate's rows: see {@linkcode gateRows}. */
-  readonly rows: ReturnType<typeof gateRows>;
+  /** Positions of the gate's rows: see {@linkcode findGateRows}. */
+  readonly rows: ReturnType<typeof findGateRows>;
   readonly activation: ExpertActivation;
 }
 
 function listShapes(params: ExpertsParams): Readonly<Record<"first" | "second", ProductShape>> {
   const { hidden, inner, activation } = params;
-  const outputs = firstOutputs(params);
-  const rows = gateRows(params);
+  const outputs = countFirstOutputs(params);
+  const rows = findGateRows(params);
   return {
     first: { k: hidden, outputs, count: inner, rows, activation },
     second: {
@@ -114,7 +114,7 @@ function weightBytes({ matrix }: ExpertProduct, { isHalf }: ExpertSource, length
 }
 
 /** Bytes that a layer's weights take in memory. */
-export function layerBytes({ params, ...sources }: ExpertLayer): number {
+export function countLayerBytes({ params, ...sources }: ExpertLayer): number {
   const shapes = listShapes(params);
   const sizes = (["first", "second"] as const).map((name) => {
     const { k, outputs } = shapes[name];
@@ -183,7 +183,7 @@ export function placeLayer(arena: Arena, layer: ExpertLayer, scratch: Scratch): 
     const bytes = weightBytes(product, source, numRows * shape.k);
     const weights = { at: arena.reserve(bytes / 4), bytes };
     const constants = placeConstants(arena, product, source, { numRows, k: shape.k });
-    const words = productWords(product, source, shape, {
+    const words = listProductWords(product, source, shape, {
       ...constants,
       weights: weights.at,
       x,
@@ -204,7 +204,7 @@ type Operands = Readonly<
 >;
 
 /** The words of `ExpertsProduct`, in its order. */
-function productWords(
+function listProductWords(
   product: ExpertProduct,
   { isHalf }: ExpertSource,
   { k, outputs, count, rows, activation: { kind, alpha, gate } }: ProductShape,

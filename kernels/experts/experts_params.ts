@@ -88,12 +88,12 @@ const MAX_TOP_K = 32;
 export const DEPTH = 32;
 
 /** Number of rows in an expert's first matrix. */
-export function firstOutputs({ inner, activation }: ExpertsParams): number {
+export function countFirstOutputs({ inner, activation }: ExpertsParams): number {
   return activation.gate ? 2 * inner : inner;
 }
 
 /** Positions of the gate's rows in the first matrix: row `i * step + gate` is multiplied with row `i * step + up`. */
-export function gateRows(
+export function findGateRows(
   { inner, activation: { gate } }: ExpertsParams,
 ): { readonly step: number; readonly gate: number; readonly up: number } {
   if (gate === undefined) return { step: 1, gate: 0, up: 0 };

@@ -19,7 +19,7 @@ import {
   type Scratch,
   STEP_WORDS,
 } from "./experts_memory.ts";
-import { type ExpertProduct, type ExpertsParams, firstOutputs } from "./experts_params.ts";
+import { countFirstOutputs, type ExpertProduct, type ExpertsParams } from "./experts_params.ts";
 
 /** Number of bytes read at a time. */
 const READ_BYTES = 8 * 2 ** 20;
@@ -117,7 +117,7 @@ export class SimdExperts {
       numItems,
       numPairs,
       perRow: topK,
-      outputs: firstOutputs(params),
+      outputs: countFirstOutputs(params),
     });
     if (params.second.matrix.kind === "nbits") {
       const factor = factorAt(params.second);

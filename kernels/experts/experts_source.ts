@@ -12,12 +12,12 @@ import commonTemplate from "./experts_common.wgsl" with { type: "text" };
 import fewTemplate from "./experts_few.wgsl" with { type: "text" };
 import manyTemplate from "./experts_many.wgsl" with { type: "text" };
 import {
+  countFirstOutputs,
   DEPTH,
   type ExpertActivation,
   type ExpertProduct,
   type ExpertsParams,
-  firstOutputs,
-  gateRows,
+  findGateRows,
 } from "./experts_params.ts";
 
 /**
@@ -36,7 +36,7 @@ const ORDER_HEADER = 2;
 export type ProductName = "first" | "second";
 
 /** Number of outputs that a workgroup computes, for few rows and for many. */
-export function outputsPerGroup(
+export function countOutputsPerGroup(
   name: ProductName,
   { activation: { gate } }: ExpertsParams,
 ): { readonly few: number; readonly many: number } {
@@ -45,33 +45,33 @@ export function outputsPerGroup(
 }
 
 /** The most tiles for this many rows. */
-export function mostTiles({ topK, experts }: ExpertsParams, numRows: number): number {
+export function countMostTiles({ topK, experts }: ExpertsParams, numRows: number): number {
   const pairs = numRows * topK;
   return Math.ceil(pairs / TILE_ROWS) + Math.min(experts, pairs);
 }
 
 /** Number of words that the order of this many rows takes. */
 export function orderWords(params: ExpertsParams, maxRows: number): number {
-  return ORDER_HEADER + mostTiles(params, maxRows) * (1 + TILE_ROWS);
+  return ORDER_HEADER + countMostTiles(params, maxRows) * (1 + TILE_ROWS);
 }
 
 /** WGSL that multiplies each row with its own experts' matrices. */
-export function fewSource(name: ProductName, params: ExpertsParams): string {
-  const { few } = outputsPerGroup(name, params);
+export function makeFewSource(name: ProductName, params: ExpertsParams): string {
+  const { few } = countOutputsPerGroup(name, params);
   return write(fewTemplate, name, params, {
     ...{ IS_FEW: true, LANES, ROWS, UNITS },
     UNIT_OUTPUTS: few / UNITS,
-    CHUNK: chunkLength(params[name]),
+    CHUNK: countChunkWeights(params[name]),
     OUT: name === "first" ? "f32" : "elem",
   });
 }
 
 /** WGSL that multiplies the rows of each expert with its matrices. */
-export function manySource(name: ProductName, params: ExpertsParams): string {
+export function makeManySource(name: ProductName, params: ExpertsParams): string {
   return write(manyTemplate, name, params, {
     ...{ IS_FEW: false, TILE_ROWS, COLUMNS, DEPTH, ORDER_HEADER },
     THREADS: TILE_ROWS * COLUMNS / 32,
-    TILE_OUTPUTS: outputsPerGroup(name, params).many,
+    TILE_OUTPUTS: countOutputsPerGroup(name, params).many,
     HALF: COLUMNS / 8,
   });
 }
@@ -80,18 +80,18 @@ function write(template: string, name: ProductName, params: ExpertsParams, own: 
   const { elem, topK, hidden, inner, x, activation } = params;
   const isFirst = name === "first";
   const rows = isFirst
-    ? { ...gateRows(params), outputs: inner, matrixRows: firstOutputs(params) }
+    ? { ...findGateRows(params), outputs: inner, matrixRows: countFirstOutputs(params) }
     : { step: 1, gate: 0, up: 0, outputs: hidden, matrixRows: hidden };
   const k = isFirst ? hidden : inner;
   const values = {
     ...own,
-    ...matrixValues(params[name], {
+    ...listMatrixValues(params[name], {
       elem,
       rows: isFirst ? elem : "f32",
       k,
       isFew: !!own["IS_FEW"],
     }),
-    ...activationValues(activation),
+    ...listActivationValues(activation),
     IS_FIRST: isFirst,
     IS_GATED: isFirst && activation.gate !== undefined,
     MATRIX_ROWS: rows.matrixRows,
@@ -113,7 +113,7 @@ function write(template: string, name: ProductName, params: ExpertsParams, own: 
 }
 
 /** Number of weights along K that a thread reads at a time when there are few rows. */
-function chunkLength({ matrix }: ExpertProduct): number {
+function countChunkWeights({ matrix }: ExpertProduct): number {
   if (matrix.kind === "rows") return 8;
   return matrix.bits === 4 && matrix.blockSize % 32 === 0 ? 32 : 16;
 }
@@ -121,7 +121,7 @@ function chunkLength({ matrix }: ExpertProduct): number {
 /** The type of four neighbouring elements. */
 const FOURS = { f32: "vec4<f32>", f16: "vec2<u32>" } as const;
 
-function matrixValues(
+function listMatrixValues(
   product: ExpertProduct,
   { elem, rows, k, isFew }: {
     readonly elem: Elem;
@@ -139,7 +139,7 @@ function matrixValues(
   return {
     ...shared,
     IS_PLAIN: false,
-    WEIGHTS: isFew ? `vec${chunkLength(product) * bits / 32}<u32>` : "u32",
+    WEIGHTS: isFew ? `vec${countChunkWeights(product) * bits / 32}<u32>` : "u32",
     BITS: bits,
     IS_NIBBLES: bits === 4,
     LEVELS: 2 ** bits,
@@ -149,7 +149,7 @@ function matrixValues(
   };
 }
 
-function activationValues({ kind, alpha, gate }: ExpertActivation): Values {
+function listActivationValues({ kind, alpha, gate }: ExpertActivation): Values {
   const isBounded = gate !== undefined && Number.isFinite(gate.limit);
   return {
     IS_SILU: kind === "silu",

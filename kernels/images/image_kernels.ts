@@ -51,7 +51,10 @@ export interface TensorSlice {
 }
 
 /** Bytes of the intermediate image, which must fit into one binding. */
-export function intermediateBytes(imageHeight: number, { contentWidth }: TensorFormat): number {
+export function countIntermediateBytes(
+  imageHeight: number,
+  { contentWidth }: TensorFormat,
+): number {
   return imageHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
 }
 
@@ -103,7 +106,7 @@ export class ResizeNormalize {
     const sizes = Uint32Array.of(width, height, contentWidth, across.stride);
     this.#gpu.device.queue.writeBuffer(this.#sizes, 0, sizes);
     this.#writeFormat(format, down.stride, output.start);
-    const wide = this.#reserve(intermediateBytes(height, format));
+    const wide = this.#reserve(countIntermediateBytes(height, format));
     this.#shrinkRows.encode(pass, {
       image: image.buffer,
       columns: columns.spans,

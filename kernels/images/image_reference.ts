@@ -165,7 +165,7 @@ export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Ar
   const placed = placeMask(room, width, mask);
   using memory = room.open();
   const { kernels, bytes } = memory;
-  const writeMask = maskWriter(memory, placed, mask);
+  const writeMask = makeMaskWriter(memory, placed, mask);
 
   for (let first = 0; first < height; first += bandRows) {
     const numRows = Math.min(bandRows, height - first);
@@ -204,7 +204,7 @@ function placeMask(room: PixelRoom, width: number, { format, height }: RowsMask)
 /** Writes a row of the mask at the image's size. */
 type MaskWriter = (row: number) => void;
 
-function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWriter {
+function makeMaskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWriter {
   return placed.kept.length === 0
     ? shrinkThenStretch(memory, placed, mask)
     : stretchThenBlend(memory, placed, mask);

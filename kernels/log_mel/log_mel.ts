@@ -12,12 +12,12 @@ import { FOUR } from "../common/wgsl.ts";
 import source from "./log_mel.wgsl" with { type: "text" };
 import energySource from "./log_mel_energy.wgsl" with { type: "text" };
 import {
-  framesReached,
+  countFramesReached,
+  countSamplesPerRow,
   type LogMelRow,
   type LogMelSpec,
   makeHannWindow,
   makeMelFilters,
-  samplesPerRow,
 } from "./log_mel_spec.ts";
 
 const ENERGY_BINDINGS = {
@@ -84,7 +84,7 @@ export class LogMel {
         MELS: mels,
         FRAMES: frames,
         HOP: hopSamples,
-        ROW_SAMPLES: samplesPerRow(spec),
+        ROW_SAMPLES: countSamplesPerRow(spec),
         WG: ENERGY_THREADS,
       },
     });
@@ -96,7 +96,7 @@ export class LogMel {
     });
     const tables = makeLogMelTables(spec);
     this.#buffers = {
-      samples: this.#allocate("samples", maxRows * samplesPerRow(spec)),
+      samples: this.#allocate("samples", maxRows * countSamplesPerRow(spec)),
       rows: this.#allocate("rows", maxRows * ROW_WORDS),
       window: this.#upload("window", tables.window),
       roots: this.#upload("roots", tables.roots),
@@ -148,7 +148,7 @@ export class LogMel {
 
   /** @returns the number of frames with sound in the longest row. */
   #write(rows: readonly LogMelRow[]): number {
-    const rowSamples = samplesPerRow(this.spec);
+    const rowSamples = countSamplesPerRow(this.spec);
     if (rows.length > this.maxRows) {
       throw new RangeError(`${rows.length} rows were given to a log_mel of ${this.maxRows}.`);
     }
@@ -158,7 +158,7 @@ export class LogMel {
       if (samples.length > rowSamples) {
         throw new RangeError(`A row has ${samples.length} samples; ${rowSamples} fit.`);
       }
-      const reached = framesReached(this.spec, samples.length);
+      const reached = countFramesReached(this.spec, samples.length);
       longest = Math.max(longest, reached);
       this.#table.set([recording, reached, contentFrames], row * ROW_WORDS);
       const start = 4 * row * rowSamples;

@@ -13,7 +13,7 @@
  * @module
  */
 import {
-  framesReached,
+  countFramesReached,
   type LogMelRow,
   type LogMelSpec,
   makeHannWindow,
@@ -48,7 +48,7 @@ export class ReferenceLogMel {
 
   /** Only measures the loudness of a row's recording. */
   measure({ samples, recording }: LogMelRow): void {
-    const reached = framesReached(this.spec, samples.length);
+    const reached = countFramesReached(this.spec, samples.length);
     for (let frame = 0; frame < reached; frame++) {
       this.#spectrum.compute(samples, frame * this.spec.hopSamples);
       for (const filter of this.#filters) this.#count(recording, this.#apply(filter));
@@ -67,7 +67,7 @@ export class ReferenceLogMel {
 
   #writeEnergies({ samples, recording }: LogMelRow, energies: Float32Array): void {
     const { frames, hopSamples } = this.spec;
-    const reached = framesReached(this.spec, samples.length);
+    const reached = countFramesReached(this.spec, samples.length);
     for (let frame = 0; frame < reached; frame++) {
       this.#spectrum.compute(samples, frame * hopSamples);
       for (let mel = 0, i = frame; mel < this.#filters.length; mel++, i += frames) {

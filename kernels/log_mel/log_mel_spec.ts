@@ -21,8 +21,8 @@ export interface LogMelSpec {
 /** The part of a recording for one encoder input. */
 export interface LogMelRow {
   /**
-   * f32, at most {@linkcode samplesPerRow} samples, from half a window before the centre of the first frame on; silence
-   * follows them. {@linkcode cutRow} makes them.
+   * f32, at most {@linkcode countSamplesPerRow} samples, which begin half a window before the centre of the first
+   * frame; silence follows them. {@linkcode cutRow} makes them.
    */
   readonly samples: Float32Array;
   /** Index of the recording whose loudest value is used for this row. */
@@ -59,12 +59,12 @@ export function readLogMelSpec(config: Readonly<Record<string, unknown>>): LogMe
 }
 
 /** Number of samples that the windows of a row's frames cover. */
-export function samplesPerRow({ frames, hopSamples, fftSamples }: LogMelSpec): number {
+export function countSamplesPerRow({ frames, hopSamples, fftSamples }: LogMelSpec): number {
   return (frames - 1) * hopSamples + fftSamples;
 }
 
 /** Number of frames whose windows contain some of the first `numSamples` samples of a row. */
-export function framesReached(spec: LogMelSpec, numSamples: number): number {
+export function countFramesReached(spec: LogMelSpec, numSamples: number): number {
   return Math.min(spec.frames, Math.ceil(numSamples / spec.hopSamples));
 }
 
@@ -88,7 +88,7 @@ export function cutRow(
   const silence = paddedSamples - recording.length;
   // If there is enough silence, its reflection is silent too.
   const soundEnd = silence < margin ? paddedSamples + margin : recording.length;
-  const end = Math.max(start, Math.min(start + samplesPerRow(spec), soundEnd));
+  const end = Math.max(start, Math.min(start + countSamplesPerRow(spec), soundEnd));
   const row = new Float32Array(end - start);
   row.set(recording.subarray(Math.max(0, start), Math.max(0, end)), Math.max(0, -start));
   for (let i = start; i < Math.min(0, end); i++) row[i - start] = recording[-i] ?? 0;

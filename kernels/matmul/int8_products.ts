@@ -8,8 +8,8 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { ELEM, expand, FOUR } from "../common/wgsl.ts";
-import { type MatvecParams, rowConstants } from "./matvec_params.ts";
-import { matrixConstants, matrixSource, rowsSource } from "./matvec_source.ts";
+import { listRowConstants, type MatvecParams } from "./matvec_params.ts";
+import { listMatrixConstants, makeMatrixSource, rowsSource } from "./matvec_source.ts";
 import rowsTemplate from "./int8_rows.wgsl" with { type: "text" };
 import {
   BLOCK,
@@ -17,10 +17,10 @@ import {
   chooseInt8Tile,
   type Int8Params,
   type Int8Row,
-  int8RowSource,
   type Int8Tile,
-  int8TileSource,
   listFirstRows,
+  makeInt8RowSource,
+  makeInt8TileSource,
 } from "./int8_source.ts";
 
 const SHARED = {
@@ -124,7 +124,7 @@ export class Int8Products {
       this.#openRow(row).encode(pass, tensors, [Math.ceil(outputs / row.outs)]);
       return;
     }
-    const rounded = roundedRows(this.#gpu, k, numRows);
+    const rounded = getRoundedRows(this.#gpu, k, numRows);
     this.#openQuantize().encode(pass, { ...tensors, rounded }, [numRows]);
     const wanted = this.#chooseTile(numRows);
     const tile = this.#tiles.has(JSON.stringify(wanted)) ? wanted : this.#first ?? wanted;
@@ -138,11 +138,11 @@ export class Int8Products {
     return this.#row ??= Kernel.get(this.#gpu, {
       name: "matvec",
       source: [
-        ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), int8RowsSource()],
-        ...[matrixSource(params), int8RowSource(params, row)],
+        ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), makeInt8RowsSource()],
+        ...[makeMatrixSource(params), makeInt8RowSource(params, row)],
       ].join(""),
       bindings: ROW_BINDINGS,
-      constants: { ...rowConstants(params), ...matrixConstants(params), OUTS: row.outs },
+      constants: { ...listRowConstants(params), ...listMatrixConstants(params), OUTS: row.outs },
     });
   }
 
@@ -152,10 +152,10 @@ export class Int8Products {
     const units = params.k / 8;
     return this.#quantize ??= Kernel.get(this.#gpu, {
       name: "quantize_rows",
-      source: FOUR[params.elem] + rowsSource(params) + int8RowsSource({ isQuantizer: true }),
+      source: FOUR[params.elem] + rowsSource(params) + makeInt8RowsSource({ isQuantizer: true }),
       bindings: QUANTIZE_BINDINGS,
       constants: {
-        ...rowConstants(params),
+        ...listRowConstants(params),
         BLOCKS: params.k / BLOCK,
         UNITS: units,
         SQUARES: params.norm ? units : 1,
@@ -169,10 +169,10 @@ export class Int8Products {
     const key = JSON.stringify(tile);
     const kernel = this.#tiles.get(key) ?? Kernel.get(this.#gpu, {
       name: "matvec",
-      source: ELEM[params.elem] + int8RowsSource() + matrixSource(params) +
-        int8TileSource(params, tile),
+      source: ELEM[params.elem] + makeInt8RowsSource() + makeMatrixSource(params) +
+        makeInt8TileSource(params, tile),
       bindings: TILE_BINDINGS,
-      constants: { ...matrixConstants(params), OUTS: tile.columns },
+      constants: { ...listMatrixConstants(params), OUTS: tile.columns },
     });
     this.#tiles.set(key, kernel);
     return kernel;
@@ -180,7 +180,7 @@ export class Int8Products {
 }
 
 /** Declares the layout of rounded rows, and the kernel that rounds them if `isQuantizer`. */
-function int8RowsSource({ isQuantizer = false } = {}): string {
+function makeInt8RowsSource({ isQuantizer = false } = {}): string {
   return expand(rowsTemplate, { IS_QUANTIZER: isQuantizer });
 }
 
@@ -194,7 +194,7 @@ const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
  * since they run one after the other. It grows to the largest need; commands recorded with a smaller buffer keep that
  * one.
  */
-function roundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
+function getRoundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));
   // The elements of rows, two words per block, and one word per row.
   const size = groups * GROUP_ROWS * (k + k / BLOCK * 8 + 4);

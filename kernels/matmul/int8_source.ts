@@ -72,16 +72,16 @@ export function chooseInt8Tile(
   const stages = depths.flatMap((depth) =>
     [tile.isDouble, false].map((isDouble) => ({ ...wide, depth, isDouble }))
   );
-  return stages.find((each) => int8TileBytes(each) <= limits.maxComputeWorkgroupStorageSize)!;
+  return stages.find((each) => countInt8TileBytes(each) <= limits.maxComputeWorkgroupStorageSize)!;
 }
 
 /** Threads of a workgroup. */
-function int8Threads({ rows, columns, threadRows, threadColumns }: Int8Tile): number {
+function countInt8Threads({ rows, columns, threadRows, threadColumns }: Int8Tile): number {
   return rows / threadRows * columns / threadColumns;
 }
 
 /** Bytes of workgroup memory. */
-export function int8TileBytes(tile: Int8Tile): number {
+export function countInt8TileBytes(tile: Int8Tile): number {
   const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
   const [rowLanes, columnLanes] = [rows / threadRows, columns / threadColumns];
   const fours = rowLanes * (2 * threadRows * depth + 1) +
@@ -136,12 +136,12 @@ const STEPS = [8, 4, 2, 1];
  * The kernel for several rows: each workgroup takes a tile of rows and columns, and stages some blocks of 32 elements
  * in workgroup memory while the next ones are being loaded. It must follow int8_rows.wgsl and matrix.wgsl.
  */
-export function int8TileSource(
+export function makeInt8TileSource(
   { k, gate, weights: { blockSize, hasZeroPoints } }: Int8Params,
   tile: Int8Tile,
 ): string {
   const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
-  const threads = int8Threads(tile);
+  const threads = countInt8Threads(tile);
   // Numbers of elements that all threads together load into workgroup memory for a stage.
   const [words, factors, chunks] = [2 * depth * rows, depth * rows, depth * columns];
   return expand(tileTemplate, {
@@ -175,7 +175,7 @@ export function int8TileSource(
 /**
  * The kernel for a single row. It must follow rows.wgsl, int8_rows.wgsl and matrix.wgsl.
  */
-export function int8RowSource(
+export function makeInt8RowSource(
   { k, gate, norm, weights: { blockSize, hasZeroPoints } }: Int8Params,
   { outs, threads, blocks }: Int8Row,
 ): string {

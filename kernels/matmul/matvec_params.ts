@@ -114,7 +114,7 @@ export function checkMatvec(params: MatvecParams): void {
 const NORMS = { none: 0, rms: 1, layer: 2 } as const;
 
 /** Constants of `rows.wgsl`: the rows and the norm before the product. */
-export function rowConstants({ k, x, norm, sum }: MatvecParams): Record<string, number> {
+export function listRowConstants({ k, x, norm, sum }: MatvecParams): Record<string, number> {
   return {
     K_FOURS: k / 4,
     X_STRIDE: x.stride / 4,
@@ -127,7 +127,7 @@ export function rowConstants({ k, x, norm, sum }: MatvecParams): Record<string, 
 }
 
 /** Constants of `finish` in `matrix.wgsl`: what follows the product. */
-export function finishConstants(params: MatvecParams): Record<string, number> {
+export function listFinishConstants(params: MatvecParams): Record<string, number> {
   const { n, out, gate } = params;
   return {
     N: n,
@@ -193,7 +193,7 @@ export function numSums(
   const { lanes, groups, rows, isUnrolled } = variant;
   if (!isUnrolled) return lanes * groups * rows * (lanes > 1 && params.gate ? 2 : 1);
   const ofRows = params.sum || params.norm?.kind === "layer" ? lanes * groups * rows : 0;
-  return Math.max(ofRows, numSumsPerPass(params, variant) * groups * (lanes + 1));
+  return Math.max(ofRows, countSumsPerPass(params, variant) * groups * (lanes + 1));
 }
 
 /**
@@ -216,7 +216,7 @@ export function chooseValues(
 const PASS_FLOATS = 2560;
 
 /** The number of sums of {@linkcode chooseValues} that are added up at a time. */
-export function numSumsPerPass(
+export function countSumsPerPass(
   params: Pick<MatvecParams, "norm">,
   variant: MatvecVariant,
 ): number {
@@ -230,7 +230,7 @@ const HARDWARE = { rowCounts: [1, 4, 8], isUnrolled: true, isInt8: true };
 const SOFTWARE = { rowCounts: [1, 4], isUnrolled: false, hasTiles: false, isInt8: false };
 
 /** The largest power of two that is at most `limit` and at most `count`. */
-function powerOfTwo(count: number, limit: number): number {
+function floorToPowerOfTwo(count: number, limit: number): number {
   return Math.min(limit, 2 ** Math.floor(Math.log2(Math.max(1, count))));
 }
 
@@ -250,12 +250,12 @@ export function chooseMatvecTiling(
   if (weights.kind === "columns") {
     const variant = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
     if (isFallbackAdapter) return { ...variant, ...SOFTWARE, lanes: 1 };
-    return { ...variant, ...HARDWARE, hasTiles, lanes: powerOfTwo(k / 4, isGated ? 8 : 16) };
+    return { ...variant, ...HARDWARE, hasTiles, lanes: floorToPowerOfTwo(k / 4, isGated ? 8 : 16) };
   }
   if (isFallbackAdapter) return { ...SOFTWARE, lanes: 1, groups: 8, outs: 8, unitsFirst: false };
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
   return {
-    ...{ ...HARDWARE, hasTiles, lanes: powerOfTwo(k / perLoad, 32) },
+    ...{ ...HARDWARE, hasTiles, lanes: floorToPowerOfTwo(k / perLoad, 32) },
     ...{ groups: 4, outs: 2, unitsFirst: false },
   };
 }

@@ -14,12 +14,12 @@ import matrixTemplate from "./matrix.wgsl" with { type: "text" };
 import matvecTemplate from "./matvec.wgsl" with { type: "text" };
 import {
   chooseValues,
-  finishConstants,
+  countSumsPerPass,
+  listFinishConstants,
+  listRowConstants,
   type MatvecParams,
   type MatvecVariant,
   numSums,
-  numSumsPerPass,
-  rowConstants,
   TILE,
 } from "./matvec_params.ts";
 import unrolledTemplate from "./matvec_unrolled.wgsl" with { type: "text" };
@@ -44,7 +44,7 @@ export function describeKernel(params: MatvecParams, variant: MatvecVariant): Ma
       ? {}
       : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: variant.unitsFirst ? 1 : 0 },
   };
-  const products = isUnrolled ? unrolledSource(params, variant) : "";
+  const products = isUnrolled ? makeUnrolledSource(params, variant) : "";
   return joinSource(params, { division, products, isLooped: !isUnrolled });
 }
 
@@ -63,14 +63,14 @@ function joinSource(params: MatvecParams, { division, products, isLooped }: {
   const { elem, k, sum } = params;
   return {
     source: [
-      ...[ELEM[elem], FOUR[elem], rowsSource(params), matrixSource(params, isLooped)],
+      ...[ELEM[elem], FOUR[elem], rowsSource(params), makeMatrixSource(params, isLooped)],
       ...[expand(matvecTemplate, { IS_LOOPED: isLooped }), products],
     ].join(""),
     constants: {
       ...division,
-      ...rowConstants(params),
-      ...matrixConstants(params, isLooped),
-      ...sum ? { SUM_EPSILON: sum.epsilon, BIAS_AT: numAffine(params) * k / 4 } : {},
+      ...listRowConstants(params),
+      ...listMatrixConstants(params, isLooped),
+      ...sum ? { SUM_EPSILON: sum.epsilon, BIAS_AT: countAffineVectors(params) * k / 4 } : {},
     },
   };
 }
@@ -81,7 +81,10 @@ export function rowsSource({ sum }: Pick<MatvecParams, "sum">): string {
 }
 
 /** Declares the matrix of a product, and what turns sums with it into outputs. */
-export function matrixSource({ weights, matrixRows, sum }: MatvecParams, isLooped = false): string {
+export function makeMatrixSource(
+  { weights, matrixRows, sum }: MatvecParams,
+  isLooped = false,
+): string {
   const words = weights.kind === "nbits" ? countChunkWords(weights) : 0;
   return activationSource +
     expand(matrixTemplate, {
@@ -96,10 +99,13 @@ export function matrixSource({ weights, matrixRows, sum }: MatvecParams, isLoope
     });
 }
 
-/** The constants of {@linkcode matrixSource}. */
-export function matrixConstants(params: MatvecParams, isLooped = false): Record<string, number> {
+/** The constants of {@linkcode makeMatrixSource}. */
+export function listMatrixConstants(
+  params: MatvecParams,
+  isLooped = false,
+): Record<string, number> {
   const { weights, matrixRows, k } = params;
-  const finish = finishConstants(params);
+  const finish = listFinishConstants(params);
   if (weights.kind === "rows") return finish;
   if (weights.kind === "columns") return { ...finish, COLUMNS: matrixRows };
   const { bits, blockSize, hasZeroPoints } = weights;
@@ -126,7 +132,7 @@ function isPadded({ weights, k }: MatvecParams): boolean {
 }
 
 /** Number of vectors of `k` elements in `affine`. */
-function numAffine({ sum, norm }: MatvecParams): number {
+function countAffineVectors({ sum, norm }: MatvecParams): number {
   return (sum ? 1 : 0) + (norm ? 1 : 0) + (norm?.hasBeta ? 1 : 0);
 }
 
@@ -136,11 +142,11 @@ const MOST_CHUNKS = 4;
 const FOURS_AT_ONCE = 4;
 
 /** Products of few rows on a graphics card, their sums over lanes, and the entry point. */
-function unrolledSource(params: MatvecParams, variant: MatvecVariant): string {
+function makeUnrolledSource(params: MatvecParams, variant: MatvecVariant): string {
   const { k, norm, weights } = params;
   const { lanes, groups, outs, rows, unitsFirst } = variant;
   const { count, perRow } = chooseValues(params, variant);
-  const perPass = numSumsPerPass(params, variant);
+  const perPass = countSumsPerPass(params, variant);
   const units = weights.kind === "nbits" ? k * weights.bits / 32 / countChunkWords(weights) : k / 4;
   const steps = chooseSteps(weights.kind, units / lanes);
   return expand(unrolledTemplate, {
@@ -155,7 +161,7 @@ function unrolledSource(params: MatvecParams, variant: MatvecVariant): string {
     IS_ROWS: weights.kind === "rows",
     IS_COLUMNS: weights.kind === "columns",
     IS_NBITS: weights.kind === "nbits",
-    ...weights.kind === "nbits" ? chunkValues(weights) : {},
+    ...weights.kind === "nbits" ? listChunkValues(weights) : {},
   });
 }
 
@@ -166,7 +172,7 @@ function chooseSteps(kind: MatvecParams["weights"]["kind"], perLane: number): nu
 }
 
 /** Values that describe a chunk of quantised weights. */
-function chunkValues(weights: Blocks): Values {
+function listChunkValues(weights: Blocks): Values {
   const { bits, blockSize, hasZeroPoints } = weights;
   const words = countChunkWords(weights);
   return {
@@ -219,12 +225,12 @@ function tileSource({ k, weights, norm, gate }: MatvecParams): string {
     IS_ROWS: weights.kind === "rows",
     IS_COLUMNS: weights.kind === "columns",
     IS_NBITS: weights.kind === "nbits",
-    ...weights.kind === "nbits" ? wordValues(k, weights) : {},
+    ...weights.kind === "nbits" ? listWordValues(k, weights) : {},
   });
 }
 
 /** Values that describe how quantised weights lie in words. */
-function wordValues(
+function listWordValues(
   k: number,
   weights: Blocks,
 ): Values {

@@ -54,7 +54,7 @@ export function hasZeros(
 }
 
 /** Number of f32 elements that a packed matrix takes. */
-export function nbitsMatrixLength(matrix: NbitsMatrix): number {
+export function countNbitsMatrixElements(matrix: NbitsMatrix): number {
   const { k, outputs } = matrix;
   const bytes = hasZeros(matrix) ? ZEROS_BLOCK_BYTES : BLOCK_BYTES;
   return outputs / GROUP * (k / BLOCK) * numPlanes(matrix) * bytes / 4;
@@ -84,7 +84,7 @@ export async function packNbits(
 ): Promise<void> {
   const { k, outputs } = matrix;
   const blocks = k / BLOCK * numPlanes(matrix);
-  const groupBytes = nbitsMatrixLength({ ...matrix, outputs: GROUP }) * 4;
+  const groupBytes = countNbitsMatrixElements({ ...matrix, outputs: GROUP }) * 4;
   const most = Math.max(1, Math.floor(staged.length / (blocks * PLANE_BYTES * GROUP)));
   const bytes = new Uint8Array(memory.buffer);
   const zeros = hasZeros(matrix) ? staged.zeros : 0;

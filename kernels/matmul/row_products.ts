@@ -78,12 +78,12 @@ export function chooseRowLevels(weights: MatrixFormat & { readonly kind: "nbits"
 }
 
 /** Number of f32 elements that `numRows` quantised rows of up to `k` elements take, including copies. */
-export function nbitsTilesLength(numRows: number, k: number): number {
+export function countNbitsTilesElements(numRows: number, k: number): number {
   return 2 * numRows * k / BLOCK * ROW_BLOCK_BYTES / 4;
 }
 
 /** Bytes of a thread's scratch memory: the products of one part, which is largest for a single thread. */
-export function nbitsScratchBytes(outputs: number): number {
+export function countNbitsScratchBytes(outputs: number): number {
   return TILE_ROWS * divideGroups(outputs / GROUP, 1, NBITS_PARTS) * GROUP * 4;
 }
 
@@ -175,12 +175,14 @@ export function checkFloatProduct({ k, n, gate, out }: MatvecParams): void {
 }
 
 /** Number of f32 elements that a packed matrix of f32 takes. */
-export function floatMatrixLength({ k, outputs }: Pick<FloatMatrix, "k" | "outputs">): number {
+export function countFloatMatrixElements(
+  { k, outputs }: Pick<FloatMatrix, "k" | "outputs">,
+): number {
   return Math.ceil(outputs / FLOAT_GROUP) * FLOAT_GROUP * k;
 }
 
 /** Bytes of a thread's scratch memory: the up-projections of a part, and an incomplete last group. */
-export function floatScratchBytes(outputs: number, maxRows: number): number {
+export function countFloatScratchBytes(outputs: number, maxRows: number): number {
   const most = divideGroups(Math.ceil(outputs / FLOAT_GROUP), 1, FLOAT_PARTS);
   return (1 + most) * FLOAT_GROUP * 4 * maxRows;
 }

@@ -11,9 +11,9 @@ import type { BufferRange } from "../../src/gpu/readback.ts";
 import { FOUR } from "../common/wgsl.ts";
 import {
   addend,
-  inverseTemperature,
+  computeInverseTemperature,
+  computeLowestExponent,
   LARGEST_FLOAT32,
-  lowestExponent,
   rowKey,
 } from "./sample_terms.ts";
 import mainSource from "./sample.wgsl" with { type: "text" };
@@ -180,8 +180,8 @@ export class SampleKernel {
     const words = this.#rowWords;
     const floats = this.#rowFloats;
     words[at] = temperature === 0 ? 1 : 0;
-    floats[at + 1] = inverseTemperature(params);
-    floats[at + 2] = Math.max(lowestExponent(params), -LARGEST_FLOAT32);
+    floats[at + 1] = computeInverseTemperature(params);
+    floats[at + 2] = Math.max(computeLowestExponent(params), -LARGEST_FLOAT32);
     words[at + 3] = topK;
     floats[at + 4] = topP;
     words[at + 5] = rowKey(params.seed, row.tokenIndex);

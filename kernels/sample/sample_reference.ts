@@ -22,13 +22,13 @@ import { Candidates, CHUNK, ChunkedRow } from "./candidates.ts";
 import { expNonPositive, widen } from "../common/floats.ts";
 import {
   addend,
+  computeInverseTemperature,
+  computeLowestExponent,
+  computeSigmaExponent,
   exponential,
-  inverseTemperature,
   LARGEST_FLOAT32,
-  lowestExponent,
   mix32,
   rowKey,
-  sigmaExponent,
   uniform,
 } from "./sample_terms.ts";
 import {
@@ -171,7 +171,7 @@ export class ReferenceSampler {
   }
 
   #choose(row: ChunkedRow, max: number, { params, tokenIndex }: SampleRow): number {
-    const scale = inverseTemperature(params);
+    const scale = computeInverseTemperature(params);
     const key = rowKey(params.seed, tokenIndex);
     const { topNSigma: sigmas = 0 } = params;
     if (params.topK === 0 && params.topP >= 1 && params.minP === 0 && !(sigmas > 0)) {
@@ -186,8 +186,8 @@ export class ReferenceSampler {
     const { topK, topP, topNSigma: sigmas = 0 } = params;
     const list = this.#candidates;
     const lowest = Math.max(
-      lowestExponent(params),
-      sigmas > 0 ? sigmaExponent(row.values, { max, scale, sigmas }) : -Infinity,
+      computeLowestExponent(params),
+      sigmas > 0 ? computeSigmaExponent(row.values, { max, scale, sigmas }) : -Infinity,
     );
     let bound = max + (lowest - MARGIN) / scale;
     if (topK > 0) bound = Math.max(bound, row.lowerBound(topK));

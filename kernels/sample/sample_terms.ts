@@ -45,12 +45,12 @@ export const LARGEST_FLOAT32 = 3.4028234663852886e38;
 const LOWEST_TEMPERATURE = 1e-6;
 
 /** The f32 factor from logits to the exponents of their weights. */
-export function inverseTemperature(params: SamplingParams): number {
+export function computeInverseTemperature(params: SamplingParams): number {
   return fround(1 / Math.max(params.temperature, LOWEST_TEMPERATURE));
 }
 
 /** The f32 exponent that min-p requires of a token; -infinity if it is off. */
-export function lowestExponent(params: SamplingParams): number {
+export function computeLowestExponent(params: SamplingParams): number {
   return fround(Math.log(params.minP));
 }
 
@@ -62,7 +62,7 @@ const FURTHEST = 10_000;
  *
  * @param values adjusted logits; NaN or -infinity for tokens that cannot be chosen.
  */
-export function sigmaExponent(
+export function computeSigmaExponent(
   values: Float32Array,
   { max, scale, sigmas }: { readonly max: number; readonly scale: number; readonly sigmas: number },
 ): number {

@@ -29,7 +29,7 @@ export interface CausalConvParams {
 interface CausalConvTensors {
   /** elem `[numTokens, stride]`. */
   readonly x: GPUBuffer;
-  /** f32 `[taps + 1, channels]`: see {@linkcode convFactors}. */
+  /** f32 `[taps + 1, channels]`: see {@linkcode joinConvFactors}. */
   readonly factors: GPUBuffer;
   /** f32 `[slots, taps - 1, channels]`: the last inputs, the oldest first. */
   readonly state: GPUBuffer;
@@ -96,7 +96,7 @@ export function checkTaps({ taps }: Pick<CausalConvParams, "taps">): void {
  * Joins weights `[channels, taps]` and biases `[channels]` (zeros if absent) in the kernels' layout, with neighbouring
  * channels side by side.
  */
-export function convFactors(
+export function joinConvFactors(
   { weights, bias }: { readonly weights: Float32Array; readonly bias?: Float32Array | undefined },
   { channels, taps }: Pick<CausalConvParams, "channels" | "taps">,
 ): Float32Array<ArrayBuffer> {

@@ -29,7 +29,7 @@ type Numbers = Float32Array | Float16Array;
 
 /** A recurrence, its parameters and its constants. */
 export type SimdRecurrence =
-  /** `factors` in the layout of `convFactors()`. */
+  /** `factors` in the layout of `joinConvFactors()`. */
   | {
     readonly kind: "convolution";
     readonly params: Omit<CausalConvParams, "elem">;
@@ -112,7 +112,7 @@ export class SimdStates {
     this.#nodeAt = arena.reserve(20);
     this.#rangesAt = arena.reserve(RANGE_WORDS * maxSequences);
     // Recurrences run one after the other, so they share the memory for rows.
-    const rows = arena.reserve(Math.max(...recurrences.map(rowsLength)));
+    const rows = arena.reserve(Math.max(...recurrences.map(countRowsElements)));
     this.#scratchBytes = Math.max(...recurrences.map(scratchBytes));
     this.#scratch = arena.reserve(this.#scratchBytes / 4 * threads.numThreads);
     this.#placed = recurrences.map((each) => place(each, { arena, rows, numSlots }));
@@ -227,7 +227,7 @@ function outWidth({ kind, params }: SimdRecurrence): number {
  * Number of elements of the operands and results for the rows computed at a time; the last vector may extend beyond a
  * row.
  */
-function rowsLength(node: SimdRecurrence): number {
+function countRowsElements(node: SimdRecurrence): number {
   const steps = listOperands(node).map(({ step }) => step);
   return [...steps, outWidth(node)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
 }

@@ -7,10 +7,10 @@ import { stateSize } from "../device/kernel_nodes.ts";
 import { findRefusal } from "../device/cpu/kernels.ts";
 import {
   BLOCK_SIZE,
+  chooseStepLimits,
   countBlockBytes,
   divideLayers,
   type HeadBytes,
-  stepLimits,
 } from "../decoder/paged_limits.ts";
 import { MOST_FEW_ROWS_ON_CPU, unpacksWeights } from "../decoder/kernel_rule.ts";
 import { compileCut, type CompiledSegment } from "../program/compile_cut.ts";
@@ -155,7 +155,7 @@ function describeContext(attentions: readonly AttentionNode[], tokens: number): 
   const [onGpu, onCpu] = (["gpu", "cpu"] as const).map((device) => {
     const pools = divideLayers(attentions, {
       contextLength: tokens,
-      ...stepLimits({ prefixCache: true }),
+      ...chooseStepLimits({ prefixCache: true }),
       maxBufferBytes: Infinity,
       headBytes: HEAD_BYTES[device],
     });

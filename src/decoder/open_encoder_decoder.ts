@@ -77,7 +77,7 @@ export async function openEncoderDecoder<Input extends object>(
     ? cutForGpu(result.cut, backend.maxBufferBytes)
     : takeEmbedding(lookUpInputs(result.cut));
   const isCrossAttention = ({ name }: AttentionNode) => crossInputs.has(name);
-  const fitting = sequencesThatFit(cut, options, isCrossAttention);
+  const fitting = countSequencesThatFit(cut, options, isCrossAttention);
   const maxSequences = Math.min(options.maxSequences, fitting);
   const { decoder, attention } = await openCut(cut, { ...options, maxSequences }, isCrossAttention);
   const { maxInputs } = encoder;
@@ -95,7 +95,7 @@ export async function openEncoderDecoder<Input extends object>(
 }
 
 /** The number of sequences whose keys and values fit in the memory; at least one. */
-function sequencesThatFit<Input extends object>(
+function countSequencesThatFit<Input extends object>(
   cut: GraphCut,
   { backend, contextLength, numPositions }: EncoderDecoderOptions<Input>,
   isCross: (node: AttentionNode) => boolean,

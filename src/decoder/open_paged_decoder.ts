@@ -5,7 +5,7 @@
  */
 import type { Storage } from "../device/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../device/attention.ts";
-import { stateConstants } from "../device/kernel_nodes.ts";
+import { listStateConstants } from "../device/kernel_nodes.ts";
 import { StartupError } from "../base/errors.ts";
 import { chooseKernels, type KernelRule, sharesScales } from "./kernel_rule.ts";
 import { findWeights } from "../graph/experts/mixture.ts";
@@ -17,10 +17,10 @@ import { type AxisSizes, computeBytes } from "./activations.ts";
 import { openParts, type PartsOptions, sumWeightBytes } from "./open_segments.ts";
 import {
   countMost,
-  decodingLimits,
   listEmbeddedPorts,
   type LogitsProcessor,
   PagedDecoder,
+  toDecodingLimits,
 } from "./paged_decoder.ts";
 import { StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
@@ -79,7 +79,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     nodes: cut.states,
     numSlots: limits.numStateSlots!,
     maxSequences: limits.maxSequences,
-    constants: await readConstants(stateConstants(cut.states), files),
+    constants: await readConstants(listStateConstants(cut.states), files),
   });
   opened.defer(() => states?.dispose());
   const weights = openWeights(options);
@@ -92,7 +92,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     backend,
     cut,
     most: countMost(limits),
-    mostDecoding: countMost(decodingLimits(limits)),
+    mostDecoding: countMost(toDecodingLimits(limits)),
     attend: ({ layer }, { tensors, output, slices }) =>
       attention.run(layer, tensors, output, slices),
     states,
@@ -164,7 +164,7 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   return new TokenEmbeddings({
     ...{ backend, session },
     storages: allocate(countMost(limits)),
-    decodingStorages: allocate(countMost(decodingLimits(limits))),
+    decodingStorages: allocate(countMost(toDecodingLimits(limits))),
     outputs: ports.map(({ output }) => output),
   });
 }

@@ -88,9 +88,9 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     this.#parts = parts;
     this.limits = limits;
     this.#numBlocks = [limits, ...limits.windows ?? []].map(({ numBlocks }) => numBlocks);
-    const ports = { ...cut, tokens: idsPort(parts) };
+    const ports = { ...cut, tokens: findIdsPort(parts) };
     this.#inputs = new StepInputs(backend, ports, limits);
-    this.#decodingInputs = new StepInputs(backend, ports, decodingLimits(limits));
+    this.#decodingInputs = new StepInputs(backend, ports, toDecodingLimits(limits));
   }
 
   get suspension(): SuspensionLimits {
@@ -151,7 +151,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     suspension: Suspension | undefined,
   ): Promise<Tensor | undefined> {
     const { backend, cut, executor, attention, states, isApart } = this.#parts;
-    const rows = rowsToSample(batch);
+    const rows = listWantedRows(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
     const isDecoding = batch.sequences.every((sequence) => sequence.isDecoding);
     const inputs = isDecoding ? this.#decodingInputs : this.#inputs;
@@ -229,7 +229,7 @@ export function listEmbeddedPorts(
 }
 
 /** Indices of the packed tokens whose rows are wanted. */
-function rowsToSample(batch: StepBatch): number[] {
+function listWantedRows(batch: StepBatch): number[] {
   return batch.sequences.flatMap((sequence, index) => {
     const { length } = listRows(sequence);
     const end = batch.queryStarts[index + 1]!;
@@ -238,7 +238,7 @@ function rowsToSample(batch: StepBatch): number[] {
 }
 
 /** The input that takes token ids: of the embeddings' graph, or of the cut itself. */
-function idsPort(
+function findIdsPort(
   { cut, embeddings }: Pick<PagedDecoderParts<SampledToken>, "cut" | "embeddings">,
 ): TensorPort {
   if (embeddings === undefined) return cut.tokens;
@@ -246,7 +246,7 @@ function idsPort(
 }
 
 /** The limits of a decode step, which only computes next tokens. */
-export function decodingLimits(
+export function toDecodingLimits(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {
   return { maxBatchTokens: Math.min(maxBatchTokens, maxSequences), maxSequences };

@@ -44,7 +44,7 @@ interface PoolsOptions {
  * The most blocks that a sequence holds in layers with a window. They contain the tokens to which the first token of a
  * step attends, and the tokens of the step.
  */
-export function mostWindowBlocks(
+export function countMostWindowBlocks(
   { window, blockSize, maxBatchTokens }: {
     readonly window: number;
     readonly blockSize: number;
@@ -67,7 +67,7 @@ export function divideLayers(
 ): LayerPool[] {
   const full = Math.ceil(contextLength / BLOCK_SIZE);
   const heldIn = (window: number) =>
-    mostWindowBlocks({ window, blockSize: BLOCK_SIZE, maxBatchTokens });
+    countMostWindowBlocks({ window, blockSize: BLOCK_SIZE, maxBatchTokens });
   const windows = [...new Set(nodes.flatMap(({ localWindow }) => localWindow || []))]
     .filter((window) => heldIn(window) < full);
   const getPool = (own: readonly AttentionNode[]) => {
@@ -164,7 +164,7 @@ export interface PagedLimitsOptions {
 }
 
 /** The limits of a step, from the settings or by default. */
-export function stepLimits(
+export function chooseStepLimits(
   { maxBatchTokens = DEFAULT_MAX_BATCH_TOKENS, maxSequences = DEFAULT_MAX_SEQUENCES }:
     EngineSettings,
 ): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {
@@ -194,7 +194,7 @@ export function computeBlockBytes(
 export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): DecoderLimits {
   const { settings, memoryBytes = Infinity } = options;
   const { kvCacheMb, maxModelLength = Infinity } = settings;
-  const { maxBatchTokens, maxSequences } = stepLimits(settings);
+  const { maxBatchTokens, maxSequences } = chooseStepLimits(settings);
   const modelLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
   const wantedLength = Math.min(modelLength, maxModelLength);
   const poolBytes = kvCacheMb === undefined ? memoryBytes : kvCacheMb * MIB;

@@ -103,9 +103,9 @@ export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueI
   new Map([
     [
       "input_ids",
-      ({ batch, start, end }: StepTokens) => int64Rows([batch.tokenIds.subarray(start, end)]),
+      ({ batch, start, end }: StepTokens) => makeInt64Rows([batch.tokenIds.subarray(start, end)]),
     ],
-    ["position_ids", positionIds],
+    ["position_ids", makePositionIds],
     ["attention_mask", ({ batch, end }: StepTokens) => {
       const length = batch.positions[end - 1]! + 1;
       return new Tensor("int64", new BigInt64Array(length).fill(1n), [1, length]);
@@ -115,19 +115,19 @@ export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueI
   ] as [string, (tokens: StepTokens, input: ValueInfo) => Tensor][]);
 
 /** Makes positions: `[1, tokens]`, or `[sections, 1, tokens]` if the graph has a rotary embedding in sections. */
-function positionIds({ batch, start, end }: StepTokens, { shape }: ValueInfo): Tensor {
+function makePositionIds({ batch, start, end }: StepTokens, { shape }: ValueInfo): Tensor {
   const { positions, sectionPositions } = batch;
-  if (shape.length !== 3) return int64Rows([positions.subarray(start, end)]);
+  if (shape.length !== 3) return makeInt64Rows([positions.subarray(start, end)]);
   const sections = typeof shape[0] === "number" ? shape[0] : 3;
   const rows = Array.from(
     { length: sections },
     (_, section) => (sectionPositions?.[section] ?? positions).subarray(start, end),
   );
-  return int64Rows(rows, [sections, 1, end - start]);
+  return makeInt64Rows(rows, [sections, 1, end - start]);
 }
 
 /** Makes an int64 input. @param dims dimensions; if absent, one row with a batch of one. */
-function int64Rows(
+function makeInt64Rows(
   rows: readonly Int32Array[],
   dims: readonly number[] = [1, rows[0]!.length],
 ): Tensor {
@@ -174,7 +174,7 @@ export function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): V
 type Size = ValueInfo["shape"][number];
 
 /** The state of a sequence that has not begun: no keys yet, and zero for other state. */
-export function emptyState({ name, type, shape }: ValueInfo): Tensor {
+export function makeEmptyState({ name, type, shape }: ValueInfo): Tensor {
   const dims = shape.map((size, axis) =>
     typeof size === "number" ? size : axis === 0 || size.includes("batch") ? 1 : 0
   );

@@ -10,8 +10,8 @@ import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { GraphSession, Tensor, Tensors, ValueInfo } from "../device/ort/ort.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import {
-  emptyState,
   type HeadSizes,
+  makeEmptyState,
   STEP_INPUTS,
   type StepTokens,
   UnsupportedGraphError,
@@ -134,7 +134,7 @@ export class WholeDecoder implements Decoder {
       requireKnown(session, [...embeddings?.outputs ?? [], ...encoded?.names ?? []]);
       const decoder = new WholeDecoder(session, embeddings, options);
       // Refuses caches of unsupported types now, rather than at the first request.
-      for (const input of decoder.#cacheInputs) emptyState(input).dispose();
+      for (const input of decoder.#cacheInputs) makeEmptyState(input).dispose();
       return decoder;
     } catch (error) {
       await embeddings?.dispose();
@@ -208,7 +208,7 @@ export class WholeDecoder implements Decoder {
       }
     }
     this.#cache = Object.fromEntries(
-      this.#cacheInputs.map((input) => [input.name, emptyState(input)]),
+      this.#cacheInputs.map((input) => [input.name, makeEmptyState(input)]),
     );
   }
 

@@ -18,7 +18,7 @@ import { toRowLayout } from "./attention.ts";
 import type { Tensor } from "./ort/ort.ts";
 import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
-import { expertsParams } from "../graph/experts/mixture.ts";
+import { toExpertsParams } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { Lowering } from "../program/program.ts";
 import type { DeviceWeights } from "./device_weights.ts";
@@ -59,7 +59,7 @@ export function stateSize({ recurrence }: Pick<RecurrenceNode, "recurrence">): n
 }
 
 /** Lists the constants that recurrence nodes read. */
-export function stateConstants(nodes: readonly RecurrenceNode[]): StoredTensor[] {
+export function listStateConstants(nodes: readonly RecurrenceNode[]): StoredTensor[] {
   return nodes.flatMap(({ recurrence }) =>
     recurrence.kind === "convolution"
       ? [recurrence.weights, ...recurrence.bias ? [recurrence.bias] : []]
@@ -130,5 +130,5 @@ export interface ExpertLayers {
 /** Converts a node to the kernels' parameters. */
 export function toExpertParams({ mixture, operands, dtype }: ExpertsNode): ExpertsParams {
   const [x, logits] = operands.map(toRowLayout) as [RowLayout, RowLayout];
-  return expertsParams(mixture, { elem: toElem(dtype), x, logits });
+  return toExpertsParams(mixture, { elem: toElem(dtype), x, logits });
 }

@@ -59,13 +59,13 @@ export interface ImageKernels {
 const CHANNELS = 3;
 
 /** Number of elements of one image. */
-export function elementsPerRow([row]: readonly TensorRow[]): number {
+export function countElementsPerRow([row]: readonly TensorRow[]): number {
   const { width, height } = row!.format;
   return CHANNELS * width * height;
 }
 
 /** Dimensions of the whole tensor. */
-export function tensorDims(rows: readonly TensorRow[]): number[] {
+export function computeTensorDims(rows: readonly TensorRow[]): number[] {
   const { layout, width, height } = rows[0]!.format;
   const numRows = rows.length;
   return layout === "nchw"

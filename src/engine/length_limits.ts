@@ -5,7 +5,7 @@
  * @module
  */
 import { HearthError, type Setting } from "../base/errors.ts";
-import { mostWindowBlocks } from "../decoder/paged_limits.ts";
+import { countMostWindowBlocks } from "../decoder/paged_limits.ts";
 import type { DecoderLimits, LengthLimit, PoolLimits } from "../decoder/decoder.ts";
 
 const REASONS: Readonly<
@@ -48,7 +48,7 @@ export class LengthLimits {
     const { blockSize, windows = [] } = this.#limits;
     const [main, ...ofWindows] = this.#mostBlocks as [number, ...number[]];
     const short = ofWindows.filter((most, i) =>
-      most < mostWindowBlocks({ blockSize, window: windows[i]!.window, maxBatchTokens: 1 })
+      most < countMostWindowBlocks({ blockSize, window: windows[i]!.window, maxBatchTokens: 1 })
     );
     return Math.min(main, ...short) * blockSize;
   }

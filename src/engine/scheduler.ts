@@ -7,7 +7,7 @@ import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { HearthError } from "../base/errors.ts";
 import { chooseStep, isDecoding, type PoolDemand, SequenceQueue } from "./sequence_queue.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
-import { type GenerationRequest, longScope, Sequence } from "./sequence.ts";
+import { type GenerationRequest, Sequence, toLongScope } from "./sequence.ts";
 import { LengthLimits } from "./length_limits.ts";
 import { StateSlots } from "./idle_blocks.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
@@ -336,7 +336,7 @@ export class Scheduler {
     const isShared = scope === SHARED_SCOPE;
     if (!isShared && !this.#hasSequences(sequence.requestId)) {
       this.#blocks.forget(scope);
-      if (this.#limits.longFrom !== undefined) this.#blocks.forget(longScope(scope));
+      if (this.#limits.longFrom !== undefined) this.#blocks.forget(toLongScope(scope));
     }
   }
 

@@ -73,7 +73,7 @@ export interface SequenceOptions extends SamplingOptions {
 }
 
 /** The cache scope of sequences that have become long, by the scope that they were created with. */
-export function longScope(scope: number): number {
+export function toLongScope(scope: number): number {
   return -1 - scope;
 }
 
@@ -133,7 +133,7 @@ export class Sequence {
 
   /** Only sequences of the same scope share blocks. Keys with the angles of long sequences belong to another scope. */
   get cacheScope(): number {
-    return this.isLong ? longScope(this.scope) : this.scope;
+    return this.isLong ? toLongScope(this.scope) : this.scope;
   }
 
   /** Tokens of prompt and completion. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { mostWindowBlocks } from "../decoder/paged_limits.ts";
+import { countMostWindowBlocks } from "../decoder/paged_limits.ts";
 import type { WindowLimits } from "../decoder/decoder.ts";
 import { FreeList } from "./idle_blocks.ts";
 import { Int32List, resizeArray } from "./int32_list.ts";
@@ -71,7 +71,7 @@ export class WindowBlocks {
     this.#window = window;
     this.#blockSize = blockSize;
     this.#tableIndex = tableIndex;
-    this.#mostHeld = mostWindowBlocks({ window, blockSize, maxBatchTokens });
+    this.#mostHeld = countMostWindowBlocks({ window, blockSize, maxBatchTokens });
     this.#numBlocks = numBlocks;
     this.#references = new Int32Array(numBlocks);
     this.#anchors = new Int32Array(numBlocks).fill(NONE);

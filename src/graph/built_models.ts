@@ -21,7 +21,7 @@ interface MaskedAttention {
   readonly softcap: number;
 }
 
-/** The inputs of {@linkcode maskedAttentionModel}, all f32. */
+/** The inputs of {@linkcode buildMaskedAttention}, all f32. */
 export const MASKED_INPUTS = {
   /** `[rows, headSize]`. */
   q: "q",
@@ -35,7 +35,7 @@ export const MASKED_INPUTS = {
 /**
  * Builds softmax of `scale * q k^T`, capped and masked, times the values. The output `out` is shaped like the queries.
  */
-export function maskedAttentionModel({ headSize, scale, softcap }: MaskedAttention): ModelProto {
+export function buildMaskedAttention({ headSize, scale, softcap }: MaskedAttention): ModelProto {
   const { q, k, v, mask } = MASKED_INPUTS;
   const alpha = { float: softcap > 0 ? scale / softcap : scale };
   const product: Record<string, AttributeValue> = { alpha, transB: 1 };

@@ -189,11 +189,11 @@ export function readNested(attribute: Uint8Array): NestedGraph {
   };
 }
 
-/** Cached results of {@linkcode capturedNames}. Copies of a node share its attributes. */
+/** Cached results of {@linkcode listCapturedNames}. Copies of a node share its attributes. */
 const captured = new WeakMap<Node["attributes"], readonly string[]>();
 
 /** Tensors of the outer graph that a node's subgraphs read. */
-function capturedNames({ attributes }: Node): readonly string[] {
+function listCapturedNames({ attributes }: Node): readonly string[] {
   const known = captured.get(attributes);
   if (known !== undefined) return known;
   const names = new Set<string>();
@@ -218,7 +218,7 @@ function capturedNames({ attributes }: Node): readonly string[] {
 /** The tensors that a node reads: its inputs, and the tensors of the same graph that its subgraphs read. */
 export function listReads(node: Node): readonly string[] {
   const inputs = node.inputs.filter((name) => name !== "");
-  return hasSubgraph(node) ? [...inputs, ...capturedNames(node)] : inputs;
+  return hasSubgraph(node) ? [...inputs, ...listCapturedNames(node)] : inputs;
 }
 
 /**

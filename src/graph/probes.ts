@@ -26,7 +26,7 @@ function makeSizes({ dtype, shape }: ValueInfo, symbols: readonly number[]): Val
 }
 
 /** The value of an input for one sequence of these lengths; `undefined` if its role, type or shape is not known. */
-function feedFor(
+function makeFeed(
   info: ValueInfo,
   inputs: DecoderInputs,
   { pastLength, numTokens }: Lengths,
@@ -43,7 +43,7 @@ function feedFor(
     const value = makeSizes({ ...info, shape: sizes }, []);
     const { padTokenId } = inputs;
     return value && padTokenId !== undefined
-      ? { ...value, data: idsOtherThan(padTokenId, numTokens) }
+      ? { ...value, data: makeIdsOtherThan(padTokenId, numTokens) }
       : value;
   }
   if (info === inputs.perLayer) {
@@ -66,7 +66,7 @@ function feedFor(
 }
 
 /** Irregular token ids, so that nothing computed from them is mistaken for positions. */
-function idsOtherThan(padTokenId: number, count: number): Float64Array {
+function makeIdsOtherThan(padTokenId: number, count: number): Float64Array {
   const first = padTokenId < 3 ? 3 : 0;
   const skips = (id: number) => id >= padTokenId && padTokenId >= 3 ? id + 1 : id;
   return Float64Array.from({ length: count }, (_, t) => skips(first + (t * t * 5 + 2) % 7));
@@ -98,7 +98,7 @@ export class Probes {
     if (run === undefined) {
       const feeds = new Map(this.#known(lengths));
       for (const info of this.index.inputs.values()) {
-        const value = feedFor(info, this.inputs, lengths);
+        const value = makeFeed(info, this.inputs, lengths);
         if (value !== undefined) feeds.set(info.name, value);
       }
       run = new Evaluation(this.index, feeds);

@@ -27,11 +27,11 @@ export function findActivation(index: GraphIndex, name: string): FoundActivation
   if (node === undefined) return undefined;
   const single = readOperator(node);
   if (single !== undefined) return { activation: single, input: node.inputs[0]!, between: [] };
-  if (node.opType === "Pow") return squaredRelu(index, node, node.inputs[0]!);
+  if (node.opType === "Pow") return matchSquaredRelu(index, node, node.inputs[0]!);
   if (node.opType !== "Mul") return undefined;
   const [left, right] = node.inputs as [string, string];
-  if (left === right) return squaredRelu(index, node, left);
-  return bySigmoid(index, node) ?? spelledGelu(index, node);
+  if (left === right) return matchSquaredRelu(index, node, left);
+  return matchSigmoidProduct(index, node) ?? matchSpelledGelu(index, node);
 }
 
 function readOperator(node: Node): Activation | undefined {
@@ -64,7 +64,11 @@ function readOperator(node: Node): Activation | undefined {
 }
 
 /** Matches `relu(x)²`. */
-function squaredRelu(index: GraphIndex, node: Node, root: string): FoundActivation | undefined {
+function matchSquaredRelu(
+  index: GraphIndex,
+  node: Node,
+  root: string,
+): FoundActivation | undefined {
   const relu = index.producers.get(root);
   if (relu?.opType !== "Relu") return undefined;
   if (node.opType === "Pow" && readScalar(index, node.inputs[1]) !== 2) return undefined;
@@ -72,7 +76,7 @@ function squaredRelu(index: GraphIndex, node: Node, root: string): FoundActivati
 }
 
 /** Matches `x * sigmoid(x)`, or `x * sigmoid(1.702 x)`. */
-function bySigmoid(index: GraphIndex, node: Node): FoundActivation | undefined {
+function matchSigmoidProduct(index: GraphIndex, node: Node): FoundActivation | undefined {
   const pair = eitherInput(node, (name) => {
     const producer = index.producers.get(name);
     return producer?.opType === "Sigmoid" ? producer : undefined;
@@ -120,7 +124,7 @@ interface Factors {
  * Matches `0.5 x (1 + erf(x / √2))`, or the same with `tanh(√(2 / π) (x + 0.044715 x³))`, with the factors in any
  * order.
  */
-function spelledGelu(index: GraphIndex, node: Node): FoundActivation | undefined {
+function matchSpelledGelu(index: GraphIndex, node: Node): FoundActivation | undefined {
   const { scale, names, between } = readFactors(index, node.outputs[0]!, 3);
   if (!isNear(scale, 0.5) || names.length !== 2) return undefined;
   for (const [input, other] of [names, names.toReversed()] as [string, string][]) {

@@ -179,7 +179,7 @@ function findRotary(
   checkRotary(rotation, headDim);
   const [ofQ, ofK] = [q, k].map(({ rotation: own }) =>
     (["cos", "sin"] as const).map((each) =>
-      angleTable(tables, own?.[each] ?? "", { size, isInterleaved })
+      getAngleTable(tables, own?.[each] ?? "", { size, isInterleaved })
     )
   ) as [[Rotary["cos"], Rotary["sin"]], [Rotary["cos"], Rotary["sin"]]];
   const isAlike = [q, k].every(({ rotation: own }) =>
@@ -208,7 +208,7 @@ function findSections(
 }
 
 /** The table of a rotation's cosines or sines. @throws {Refusal} when they depend on more than positions. */
-function angleTable(
+function getAngleTable(
   tables: PositionTables,
   name: string,
   { size, isInterleaved }: Pick<FoundRotation, "size" | "isInterleaved">,
@@ -245,7 +245,7 @@ export function computeOperand(
     if (positions === undefined) throw new Refusal("Its graph has no positions of tokens.");
     const { size, isInterleaved } = rotation;
     const [cos, sin] = [rotation.cos, rotation.sin].map((name) =>
-      angleTable(tables, name, rotation)
+      getAngleTable(tables, name, rotation)
     ) as [StoredTensor, StoredTensor];
     const sections = findSections(tables, rotation);
     const shape = { heads, headSize, size, isInterleaved, sections };

@@ -42,7 +42,7 @@ type Normalized = Pick<NormParams, "kind" | "epsilon"> & { readonly input: strin
 export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
   const node = index.producers.get(name);
   if (node === undefined || node.outputs[0] !== name) return undefined;
-  return readOperator(index, node) ?? shifted(index, node) ?? factored(index, node);
+  return readOperator(index, node) ?? matchShifted(index, node) ?? matchFactored(index, node);
 }
 
 function readOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
@@ -82,11 +82,11 @@ export function readSkipBias(index: GraphIndex, node: Node): Tensor | undefined 
 }
 
 /** Matches `norm(x) * gamma + beta`, spelled out. */
-function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
+function matchShifted(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Add") return undefined;
   const beta = eitherInput(node, (input) => readVector(index, input));
   const product = beta && index.producers.get(beta.other);
-  const norm = product && factored(index, product);
+  const norm = product && matchFactored(index, product);
   if (norm?.params.kind !== "layer" || norm.gamma.shape[0] !== beta!.found.shape.at(-1)) {
     return undefined;
   }
@@ -94,10 +94,10 @@ function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
 }
 
 /** Matches `norm(x) * gamma`, spelled out. Casts between the mean and the factors only change the rounding. */
-function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
+function matchFactored(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Mul") return undefined;
   const pair = eitherInput(node, (input) => readFactors(index, input));
-  const normalized = pair && normalizedBy(index, followBack(index, pair.other, CASTS));
+  const normalized = pair && matchNormalized(index, followBack(index, pair.other, CASTS));
   if (normalized === undefined) return undefined;
   const { kind, epsilon, input } = normalized;
   return { node, params: { kind, epsilon, hasBeta: false }, gamma: pair!.found, inputs: [input] };
@@ -135,14 +135,14 @@ function addOne(source: Tensor, name: string): Tensor | undefined {
 }
 
 /** Matches `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x`, plus epsilon. */
-function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
+function matchNormalized(index: GraphIndex, name: string): Normalized | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
   const [left, right] = node.inputs as [string, string];
   const pairs = node.opType === "Mul"
-    ? [[left, underRoot(index, right, -1)], [right, underRoot(index, left, -1)]] as const
+    ? [[left, findUnderRoot(index, right, -1)], [right, findUnderRoot(index, left, -1)]] as const
     : node.opType === "Div"
-    ? [[left, underRoot(index, right, 1)]] as const
+    ? [[left, findUnderRoot(index, right, 1)]] as const
     : [];
   for (const [numerator, variance] of pairs) {
     const sum = index.producers.get(variance ?? "");
@@ -156,25 +156,25 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
     ) {
       continue;
     }
-    return { ...centred(index, followBack(index, numerator, CASTS)), epsilon: epsilon!.found };
+    return { ...matchCentred(index, followBack(index, numerator, CASTS)), epsilon: epsilon!.found };
   }
   return undefined;
 }
 
 /** Finds `v` if a tensor is `√v` (power 1) or `1 / √v` (power -1). */
-function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | undefined {
+function findUnderRoot(index: GraphIndex, name: string, power: 1 | -1): string | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
   const [input, exponent] = node.inputs as [string, string?];
   if (node.opType === "Pow") return readScalar(index, exponent) === power / 2 ? input : undefined;
   if (power === 1) return node.opType === "Sqrt" ? input : undefined;
-  if (node.opType === "Reciprocal") return underRoot(index, input, 1);
+  if (node.opType === "Reciprocal") return findUnderRoot(index, input, 1);
   const isInverse = node.opType === "Div" && readScalar(index, input) === 1;
-  return isInverse ? underRoot(index, exponent!, 1) : undefined;
+  return isInverse ? findUnderRoot(index, exponent!, 1) : undefined;
 }
 
 /** Matches `x - mean(x)` of a layer norm. For any other tensor the norm is the root mean square of the tensor. */
-function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
+function matchCentred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
   const node = index.producers.get(name);
   const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
   const meant = mean && findMean(index, mean);

@@ -36,7 +36,7 @@ export class PositionTables {
     this.#positions = isKnown ? cut.positions!.name : undefined;
     this.#numSections = isKnown ? countElements(rest as number[]) : 1;
     this.#numPositions = numPositions;
-    const { names, graph } = positional(cut, this.#positions);
+    const { names, graph } = collectPositional(cut, this.#positions);
     this.#names = names;
     this.#index = new GraphIndex(graph);
     this.#stored = graph.initializers.filter((tensor) => isStoredTable(this.#index, tensor));
@@ -133,7 +133,7 @@ export class PositionTables {
     },
   ): void {
     const stored = this.#stored.map((tensor, i) =>
-      firstRows(tensor, sources[i]!, this.#numPositions)
+      decodeFirstRows(tensor, sources[i]!, this.#numPositions)
     );
     for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
       const count = Math.min(AT_ONCE, this.#numPositions - from);
@@ -194,7 +194,7 @@ function makeStandIn({ dtype, shape }: Tensor): Value {
 }
 
 /** Decodes the first rows of a table. */
-function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
+function decodeFirstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
   const own = [Math.min(count, shape[0]!), shape[1]!];
   const length = countElementBytes(dtype, countElements(own));
   const { buffer } = bytes.slice(0, length);
@@ -231,7 +231,10 @@ function hasWidth(data: Float64Array, width: number, row: Row): boolean {
 }
 
 /** Collects the nodes that only read positions, constants, and outputs of such nodes. */
-function positional({ segments }: Pick<GraphCut, "segments">, positions: string | undefined) {
+function collectPositional(
+  { segments }: Pick<GraphCut, "segments">,
+  positions: string | undefined,
+) {
   const names = new Map(positions === undefined ? [] : [[positions, positions]]);
   const firsts = new Map<string, Node>();
   const nodes: Node[] = [];

@@ -29,17 +29,21 @@ export function findRotation(
     case "RotaryEmbedding":
       return readOperator(node, headDim);
     case "Concat":
-      return ofFirstElements(index, node, headDim);
+      return matchFirstElements(index, node, headDim);
     case "Add":
       return spelledOut(index, node, headDim);
     case "Cast":
-      return betweenCasts(index, node, headDim);
+      return matchBetweenCasts(index, node, headDim);
   }
   return undefined;
 }
 
 /** Matches a rotation in f32 between two casts. The kernels rotate f16 heads in f32, too. */
-function betweenCasts(index: GraphIndex, node: Node, headDim: number): FoundRotation | undefined {
+function matchBetweenCasts(
+  index: GraphIndex,
+  node: Node,
+  headDim: number,
+): FoundRotation | undefined {
   const found = findRotation(index, node.inputs[0]!, headDim);
   const before = found && index.producers.get(found.input);
   return before?.opType === "Cast" ? { ...found!, input: before.inputs[0]! } : undefined;
@@ -51,7 +55,8 @@ function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation 
   for (const [straight, rotated] of [[left, right], [right, left]]) {
     if (straight?.opType !== "Mul" || rotated?.opType !== "Mul") continue;
     for (const [half, sin] of [rotated.inputs, rotated.inputs.toReversed()] as [string, string][]) {
-      const found = rotatedHalves(index, half, size) ?? rotatedNeighbours(index, half, size);
+      const found = matchRotatedHalves(index, half, size) ??
+        matchRotatedNeighbours(index, half, size);
       const cos = straight.inputs.find((other) => other !== found?.input);
       if (found !== undefined && cos !== undefined && straight.inputs.includes(found.input)) {
         return { ...found, cos, sin, size };
@@ -62,14 +67,14 @@ function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation 
 }
 
 /** Matches `concat(rotated(x[.. size]), x[size ..])`, where the second part may be empty. */
-function ofFirstElements(
+function matchFirstElements(
   index: GraphIndex,
   node: Node,
   headDim: number,
 ): FoundRotation | undefined {
   const [first, rest] = node.inputs as [string, string];
   if (node.inputs.length !== 2 || !isLastAxis(readIntAttribute(node, "axis"))) return undefined;
-  const size = sizeBefore(index, rest, headDim);
+  const size = countElementsBefore(index, rest, headDim);
   const sum = index.producers.get(first);
   if (size === undefined || sum?.opType !== "Add") return undefined;
   const found = spelledOut(index, sum, size);
@@ -80,7 +85,7 @@ function ofFirstElements(
 }
 
 /** The number of elements of a head before those that a slice or split takes. */
-function sizeBefore(index: GraphIndex, name: string, headDim: number): number | undefined {
+function countElementsBefore(index: GraphIndex, name: string, headDim: number): number | undefined {
   const node = index.producers.get(name);
   const input = node?.opType === "Split" ? readIntegers(index, node.inputs[1])?.[0] : undefined;
   const start = node?.opType === "Slice" ? readIntegers(index, node.inputs[1])?.[0] : input;
@@ -115,7 +120,7 @@ function readOperator(node: Node, headDim: number): FoundRotation | undefined {
 type Rotated = Pick<FoundRotation, "input" | "isInterleaved">;
 
 /** Matches `concat(-x[size / 2 ..], x[.. size / 2])`, and returns `x`. */
-function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated | undefined {
+function matchRotatedHalves(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
   const axis = node && readIntAttribute(node, "axis");
   if (node?.opType !== "Concat" || node.inputs.length !== 2 || !isLastAxis(axis)) return undefined;
@@ -141,7 +146,11 @@ function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated |
  * Matches `stack(-x[1 :: 2], x[0 :: 2])`, and returns `x`. The parts are concatenated along a new last axis, so that
  * their elements alternate.
  */
-function rotatedNeighbours(index: GraphIndex, name: string, size: number): Rotated | undefined {
+function matchRotatedNeighbours(
+  index: GraphIndex,
+  name: string,
+  size: number,
+): Rotated | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "Concat" || node.inputs.length !== 2) return undefined;
   const axis = readIntAttribute(node, "axis");

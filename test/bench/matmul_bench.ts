@@ -12,10 +12,10 @@ import { type Int8Choices, Int8Products } from "../../kernels/matmul/int8_produc
 import {
   chooseInt8Row,
   chooseInt8Tile,
+  countInt8TileBytes,
   type Int8Params,
   type Int8Row,
   type Int8Tile,
-  int8TileBytes,
 } from "../../kernels/matmul/int8_source.ts";
 import { type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { createRandom } from "./random_buffer.ts";
@@ -100,7 +100,7 @@ function tilesFor(gpu: GpuContext, { k, gate }: Int8Params): Int8Tile[] {
       ...{ rows, columns: times * columns, threadRows, threadColumns: times * threadColumns },
       ...{ depth, isDouble: stages === 2 },
     };
-    const fits = int8TileBytes(tile) <= gpu.limits.maxComputeWorkgroupStorageSize;
+    const fits = countInt8TileBytes(tile) <= gpu.limits.maxComputeWorkgroupStorageSize;
     return fits && k / 32 % depth === 0 ? [tile] : [];
   });
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {
   CausalConv,
   type CausalConvParams,
-  convFactors,
+  joinConvFactors,
 } from "../../kernels/states/recurrences.ts";
 import { causalConvReference } from "./references/causal_conv_reference.ts";
 import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
@@ -50,7 +50,7 @@ for (const { hasBias, ...params } of CASES) {
   const normal = makeNormal(7);
   const weights = Float32Array.from({ length: channels * taps }, normal);
   const bias = hasBias ? Float32Array.from({ length: channels }, normal) : undefined;
-  const factors = convFactors({ weights, bias }, params);
+  const factors = joinConvFactors({ weights, bias }, params);
   const name = `of ${taps} taps`;
 
   Deno.test(`causalConvReference() ${name} gives the same results step by step as for whole sequences`, () => {

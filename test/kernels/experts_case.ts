@@ -4,9 +4,9 @@
  * @module
  */
 import {
+  countFirstOutputs,
   type ExpertMatrix,
   type ExpertsParams,
-  firstOutputs,
 } from "../../kernels/experts/experts_params.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import type { ReferenceMatrices, ReferenceTensors } from "./references/experts_reference.ts";
@@ -113,7 +113,7 @@ export function makeTensors(params: ExpertsParams, numRows: number, seed = 3): R
     x: half(numRows * x.stride, 1).map((value, i) => i % 41 === 0 ? value * 8 : value),
     logits: half(numRows * logits.stride, 2),
     routerBias: router.hasBias ? half(experts, 0.2) : undefined,
-    first: matrices(first, firstOutputs(params), hidden),
+    first: matrices(first, countFirstOutputs(params), hidden),
     second: matrices(second, hidden, inner),
   };
 }

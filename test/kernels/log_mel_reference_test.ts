@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { ReferenceLogMel } from "../../kernels/log_mel/log_mel_reference.ts";
 import {
+  countSamplesPerRow,
   cutRow,
   type LogMelRow,
   type LogMelSpec,
   makeMelFilters,
   readLogMelSpec,
-  samplesPerRow,
 } from "../../kernels/log_mel/log_mel_spec.ts";
 import { foreignSpeechTest, readJfk, readJfkLogMel } from "../fixtures/audio/speech.ts";
 import { makeSounds, readFeatures, SMALL } from "./log_mel_case.ts";
@@ -18,7 +18,7 @@ function compute(spec: LogMelSpec, rows: readonly LogMelRow[], maxRecordings = 1
   return output;
 }
 
-for (const [name, samples] of Object.entries(makeSounds(samplesPerRow(SMALL)))) {
+for (const [name, samples] of Object.entries(makeSounds(countSamplesPerRow(SMALL)))) {
   Deno.test(`ReferenceLogMel.compute() gives the definition's features: ${name}`, () => {
     const row = { samples, recording: 0, contentFrames: SMALL.frames };
     assertClose(compute(SMALL, [row]), readFeatures(SMALL, [row]), { abs: 1e-6, rel: 0 });
@@ -55,7 +55,7 @@ for (const mels of [80, 128]) {
 }
 
 Deno.test("ReferenceLogMel.compute() limits the rows of a recording by its loudest row", () => {
-  const sounds = makeSounds(samplesPerRow(SMALL));
+  const sounds = makeSounds(countSamplesPerRow(SMALL));
   const rows = ["a click in silence", "a full-scale tone next to a faint one"].map((name) => ({
     samples: sounds[name]!,
     recording: 0,
@@ -65,7 +65,7 @@ Deno.test("ReferenceLogMel.compute() limits the rows of a recording by its loude
 });
 
 Deno.test("ReferenceLogMel.measure() lets the loudness of later windows limit earlier ones", () => {
-  const sounds = makeSounds(samplesPerRow(SMALL));
+  const sounds = makeSounds(countSamplesPerRow(SMALL));
   const rows = ["a click in silence", "noise"].map((name) => ({
     samples: sounds[name]!,
     recording: 0,
@@ -83,7 +83,7 @@ Deno.test("ReferenceLogMel.measure() lets the loudness of later windows limit ea
 });
 
 Deno.test("ReferenceLogMel.compute() treats missing samples as silence", () => {
-  const { noise } = makeSounds(samplesPerRow(SMALL));
+  const { noise } = makeSounds(countSamplesPerRow(SMALL));
   for (const length of [0, 1, 159, 160, 161, 1201]) {
     const samples = noise!.slice(0, length);
     const padded = new Float32Array(noise!.length);

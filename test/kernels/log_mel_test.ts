@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { LogMel, type LogMelOptions } from "../../kernels/log_mel/log_mel.ts";
 import { ReferenceLogMel } from "../../kernels/log_mel/log_mel_reference.ts";
 import {
+  countSamplesPerRow,
   cutRow,
   type LogMelRow,
   readLogMelSpec,
-  samplesPerRow,
 } from "../../kernels/log_mel/log_mel_spec.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { elemBytes } from "../../src/gpu/kernel.ts";
@@ -84,7 +84,7 @@ function reference(rows: readonly LogMelRow[], spec = SMALL): Float32Array {
   return output;
 }
 
-const SOUNDS = makeSounds(samplesPerRow(SMALL));
+const SOUNDS = makeSounds(countSamplesPerRow(SMALL));
 
 function makeRow(name: string, options: Partial<LogMelRow> = {}): LogMelRow {
   return { samples: SOUNDS[name]!, recording: 0, contentFrames: SMALL.frames, ...options };
@@ -157,7 +157,7 @@ kernelTest(
 
 kernelTest("LogMel.encode() leaves nothing of a longer row in a shorter one", async (gpu) => {
   using features = new Features(gpu);
-  const full = samplesPerRow(SMALL);
+  const full = countSamplesPerRow(SMALL);
   await features.compute([makeRow("noise"), makeRow("noise"), makeRow("noise")]);
   features.logMel.forget(0);
   for (const length of [full, full - 1, 1280, 1281, 161, 160, 1, 0]) {
@@ -195,7 +195,7 @@ kernelTest("LogMel.encode() creates nothing after its first run", (gpu) => {
 kernelTest("LogMel.encode() refuses too many rows and rows that are too long", (gpu) => {
   using features = new Features(gpu, { maxRows: 1 });
   assert.throws(() => features.submit([makeRow("noise"), makeRow("noise")]), /2 rows/);
-  const samples = new Float32Array(samplesPerRow(SMALL) + 1);
+  const samples = new Float32Array(countSamplesPerRow(SMALL) + 1);
   assert.throws(() => features.submit([makeRow("", { samples })]), /has 4081 samples; 4080 fit/);
 });
 

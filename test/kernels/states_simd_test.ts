@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import {
   type CausalConvParams,
-  convFactors,
+  joinConvFactors,
   type LinearAttentionParams,
 } from "../../kernels/states/recurrences.ts";
 import { causalConvReference } from "./references/causal_conv_reference.ts";
@@ -118,7 +118,7 @@ function convolutionCase(params: Omit<CausalConvParams, "elem">): Case {
   const { channels, taps, stride } = params;
   const normal = makeNormal(3);
   const numbers = (length: number) => Float32Array.from({ length }, () => normal());
-  const factors = convFactors(
+  const factors = joinConvFactors(
     { weights: numbers(channels * taps), bias: numbers(channels) },
     params,
   );

@@ -5,7 +5,7 @@
  * @module
  */
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import { convFactors } from "../../../kernels/states/recurrences.ts";
+import { joinConvFactors } from "../../../kernels/states/recurrences.ts";
 import { listRanges, type StateRange, type StateStep } from "../../../kernels/states/state_step.ts";
 import {
   type SimdRecurrence,
@@ -27,7 +27,7 @@ import {
   toLinearParams,
 } from "../kernel_nodes.ts";
 import { makeTensor, viewElements } from "./tensors.ts";
-import { type ExpertLayer, layerBytes } from "../../../kernels/experts/experts_memory.ts";
+import { countLayerBytes, type ExpertLayer } from "../../../kernels/experts/experts_memory.ts";
 import { SimdExperts } from "../../../kernels/experts/experts_simd.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { readFloats, readRange, readStoredBytes } from "../../graph/file/stored_range.ts";
@@ -138,7 +138,7 @@ function toSimdRecurrence(
     return { kind: "attention", params };
   }
   const { weights, bias } = recurrence;
-  const factors = convFactors({
+  const factors = joinConvFactors({
     weights: constants.get(weights.name)!,
     bias: bias && constants.get(bias.name)!,
   }, recurrence);
@@ -187,7 +187,7 @@ export class CpuExperts implements ExpertLayers {
       let bytes = 0;
       for (const node of options.nodes.slice(from)) {
         const layer = await describeLayer(node, options);
-        bytes += layerBytes(layer);
+        bytes += countLayerBytes(layer);
         if (layers.length > 0 && bytes > MAX_WEIGHT_BYTES) break;
         layers.push(layer);
       }

@@ -7,14 +7,14 @@ import { resizeNormalize } from "../../../kernels/images/image_reference.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { Tensor } from "../ort/ort.ts";
 import {
-  elementsPerRow,
+  computeTensorDims,
+  countElementsPerRow,
   type ImageKernels,
   type MaskedImage,
   type MaskRow,
   type OpenImage,
   type SpeechKernels,
   type SpeechOptions,
-  tensorDims,
   type TensorRow,
 } from "../media.ts";
 import { ReferenceLogMel } from "../../../kernels/log_mel/log_mel_reference.ts";
@@ -30,7 +30,7 @@ export class CpuImages implements ImageKernels {
   }
 
   toTensor(rows: readonly TensorRow[]): Tensor {
-    const perRow = elementsPerRow(rows);
+    const perRow = countElementsPerRow(rows);
     if (this.#elements.length < rows.length * perRow) {
       this.#elements = new Float32Array(rows.length * perRow);
     }
@@ -39,7 +39,7 @@ export class CpuImages implements ImageKernels {
       const output = elements.subarray(row * perRow, (row + 1) * perRow);
       resizeNormalize(image.pixels, format, output);
     });
-    return new Tensor("float32", elements, tensorDims(rows));
+    return new Tensor("float32", elements, computeTensorDims(rows));
   }
 
   mask({ pixels }: OpenImage, { masks, index, format }: MaskRow): Promise<MaskedImage> {

@@ -6,7 +6,7 @@
  */
 import type { SimdAttention, SimdLayer } from "../../../kernels/attention/attention_simd.ts";
 import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
-import { MASKED_INPUTS, maskedAttentionModel } from "../../graph/built_models.ts";
+import { buildMaskedAttention, MASKED_INPUTS } from "../../graph/built_models.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
 import { writeModel } from "../../graph/file/proto_codec.ts";
 import type { KernelParams, Slices } from "../attention.ts";
@@ -233,7 +233,7 @@ export class PromptAttention {
     const key = JSON.stringify(attention);
     let session = this.#sessions.get(key);
     if (session === undefined) {
-      session = this.#openSession(writeModel(maskedAttentionModel(attention)));
+      session = this.#openSession(writeModel(buildMaskedAttention(attention)));
       this.#sessions.set(key, session);
     }
     return session;

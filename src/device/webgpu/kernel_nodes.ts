@@ -5,7 +5,7 @@
  */
 import {
   CausalConv,
-  convFactors,
+  joinConvFactors,
   LinearAttentionKernel,
 } from "../../../kernels/states/recurrences.ts";
 import { type StateStep, StateStepBuffer } from "../../../kernels/states/state_step.ts";
@@ -106,7 +106,7 @@ export class WebGpuStates implements SequenceStates {
       const kernel = new CausalConv(this.#gpu, this.#step, toConvParams(node, recurrence));
       const { constants } = this.#options;
       const { weights, bias } = recurrence;
-      const factors = this.#upload(convFactors({
+      const factors = this.#upload(joinConvFactors({
         weights: constants.get(weights.name)!,
         bias: bias && constants.get(bias.name)!,
       }, recurrence));

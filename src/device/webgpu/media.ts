@@ -5,8 +5,8 @@
  */
 import {
   CompositeAlpha,
+  countIntermediateBytes,
   type ImageBuffer,
-  intermediateBytes,
   ResizeNormalize,
   type TensorSlice,
 } from "../../../kernels/images/image_kernels.ts";
@@ -16,14 +16,14 @@ import { Readback } from "../../gpu/readback.ts";
 import { type Pixels, toRgba } from "../../media/pixels.ts";
 import { Tensor } from "../ort/ort.ts";
 import {
-  elementsPerRow,
+  computeTensorDims,
+  countElementsPerRow,
   type ImageKernels,
   type MaskedImage,
   type MaskRow,
   type OpenImage,
   type SpeechKernels,
   type SpeechOptions,
-  tensorDims,
   type TensorRow,
 } from "../media.ts";
 import { LogMel } from "../../../kernels/log_mel/log_mel.ts";
@@ -91,7 +91,7 @@ export class WebGpuImages implements ImageKernels {
   }
 
   toTensor(rows: readonly TensorRow[]): Tensor {
-    const perRow = elementsPerRow(rows);
+    const perRow = countElementsPerRow(rows);
     const size = rows.length * perRow * F32_BYTES;
     if (this.#tensor === undefined || this.#tensor.size < size) {
       this.#tensor?.destroy();
@@ -100,7 +100,10 @@ export class WebGpuImages implements ImageKernels {
     for (const [row, each] of rows.entries()) {
       this.#fillRow(each, { buffer: this.#tensor, start: row * perRow });
     }
-    return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
+    return Tensor.fromGpuBuffer(this.#tensor, {
+      dataType: "float32",
+      dims: computeTensorDims(rows),
+    });
   }
 
   async mask(image: OpenImage, { masks, index, format }: MaskRow): Promise<MaskedImage> {
@@ -128,12 +131,12 @@ export class WebGpuImages implements ImageKernels {
 
   #fillRow({ image, format }: TensorRow, output: TensorSlice): void {
     const { pixels, onDevice } = image as DeviceImage;
-    if (onDevice !== undefined && intermediateBytes(pixels.height, format) <= this.#maxBytes) {
+    if (onDevice !== undefined && countIntermediateBytes(pixels.height, format) <= this.#maxBytes) {
       this.#resize.encode(this.#gpu.commands, { image: onDevice, format, output });
       this.#gpu.commands.submit();
       return;
     }
-    const elements = new Float32Array(elementsPerRow([{ image, format }]));
+    const elements = new Float32Array(countElementsPerRow([{ image, format }]));
     resizeNormalize(pixels, format, elements);
     this.#gpu.device.queue.writeBuffer(output.buffer, output.start * F32_BYTES, elements);
   }

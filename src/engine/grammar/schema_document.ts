@@ -145,7 +145,7 @@ export class SchemaDocument {
     let target = this.#param;
     for (const name of path ?? []) {
       schema = getMember(schema, name);
-      target = memberParam(target, name);
+      target = toMemberParam(target, name);
     }
     if (path === undefined || !isSchema(schema)) {
       const message = `"${shorten(reference)}" is not a schema in this document, and other ` +
@@ -180,7 +180,7 @@ export class SchemaDocument {
         }
         open.push({
           value: inner,
-          param: Array.isArray(value) ? `${param}[${name}]` : memberParam(param, name),
+          param: Array.isArray(value) ? `${param}[${name}]` : toMemberParam(param, name),
           depth: depth + 1,
         });
       }
@@ -206,7 +206,7 @@ export function findPointed(document: unknown, reference: string): unknown {
 }
 
 /** The path of a member of the value at `param`. */
-export function memberParam(param: string, name: string): string {
+export function toMemberParam(param: string, name: string): string {
   return /^[A-Za-z_$][\w$]*$/.test(name)
     ? `${param}.${shorten(name)}`
     : `${param}[${JSON.stringify(shorten(name))}]`;

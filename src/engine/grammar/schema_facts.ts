@@ -7,9 +7,9 @@ import { isRecord } from "../../base/json.ts";
 import { GrammarError } from "./grammar.ts";
 import {
   type JsonType,
-  memberParam,
   type SchemaDocument,
   type SchemaNode,
+  toMemberParam,
 } from "./schema_document.ts";
 
 /** Alternative schemas: one of them must hold. */
@@ -94,7 +94,11 @@ export function listValues<T>(
 ): { readonly value: T; readonly param: string; readonly node: SchemaNode }[] {
   return nodes.flatMap((node) => {
     if (node.keywords === false || !Object.hasOwn(node.keywords, keyword)) return [];
-    return [{ value: node.keywords[keyword] as T, param: memberParam(node.param, keyword), node }];
+    return [{
+      value: node.keywords[keyword] as T,
+      param: toMemberParam(node.param, keyword),
+      node,
+    }];
   });
 }
 

@@ -6,7 +6,7 @@
 import { inside, matchAnyText } from "./json_text.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError, ImpossibleError } from "./grammar.ts";
-import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
+import { type SchemaDocument, type SchemaNode, toMemberParam } from "./schema_document.ts";
 import { listBeside, listValues } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
@@ -72,7 +72,7 @@ class ObjectReader {
       const { value, param } of listValues<Record<string, unknown>>(nodes, "patternProperties")
     ) {
       for (const pattern of Object.keys(value)) {
-        this.#patterns.set(pattern, parts.scalars.pattern(pattern, memberParam(param, pattern)));
+        this.#patterns.set(pattern, parts.scalars.pattern(pattern, toMemberParam(param, pattern)));
         if (this.#patterns.size <= MAX_PATTERNS) continue;
         throw new GrammarError(`more than ${MAX_PATTERNS} patterns cannot be enforced`, param);
       }
@@ -139,12 +139,12 @@ class ObjectReader {
     const found: SchemaNode[] = [];
     const properties = (node.keywords["properties"] ?? {}) as Record<string, unknown>;
     if (name !== undefined && Object.hasOwn(properties, name)) {
-      found.push(document.node(properties[name], memberParam(`${node.param}.properties`, name)));
+      found.push(document.node(properties[name], toMemberParam(`${node.param}.properties`, name)));
     }
     const patterns = (node.keywords["patternProperties"] ?? {}) as Record<string, unknown>;
     for (const [pattern, schema] of Object.entries(patterns)) {
       if (!matched.has(pattern)) continue;
-      found.push(document.node(schema, memberParam(`${node.param}.patternProperties`, pattern)));
+      found.push(document.node(schema, toMemberParam(`${node.param}.patternProperties`, pattern)));
     }
     if (found.length > 0) return found;
     const { additionalProperties, unevaluatedProperties } = node.keywords;

@@ -192,7 +192,7 @@ function findTableLimit(probes: Probes): number {
 }
 
 /** Describes the heads of each token in a tensor that a kernel node reads. */
-function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
+function describeRows(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
   const tokenStride = countElements(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
   return { tensor, tokenStride, offset };
 }
@@ -227,7 +227,7 @@ function describeStates(
   levels: ReadonlyMap<Node, number>,
 ): RecurrenceNode[] {
   return describeNodes(graph.states, graph, levels, ({ recurrence }, inputs, axes) => {
-    return { recurrence, operands: inputs.map((input) => rowsAt(input, axes)) };
+    return { recurrence, operands: inputs.map((input) => describeRows(input, axes)) };
   }).map((node, index) => ({ index, ...node }));
 }
 
@@ -237,7 +237,7 @@ function describeMixtures(
 ): ExpertsNode[] {
   return describeNodes(graph.mixtures, graph, levels, ({ mixture }, inputs, axes) => {
     const [x, logits] = inputs as [string, string];
-    return { mixture, operands: [rowsAt(x, axes), rowsAt(logits, axes)] as const };
+    return { mixture, operands: [describeRows(x, axes), describeRows(logits, axes)] as const };
   }).map((node, index) => ({ index, ...node }));
 }
 
@@ -247,7 +247,7 @@ function describeAttentions(
 ): (AttentionNode & Pick<EncoderNode, "window">)[] {
   return describeNodes(graph.attentions, graph, levels, (found, inputs, axes) => {
     const [q, k, v] = [found.q, found.k, found.v].map(({ offset }, i) =>
-      rowsAt(inputs[i]!, axes, offset)
+      describeRows(inputs[i]!, axes, offset)
     ) as [HeadRows, HeadRows, HeadRows];
     const { heads, kvHeads, headDim, vHeadDim, scale } = found;
     const { rotary, localWindow, window, softcap, sinks, slopes } = found;

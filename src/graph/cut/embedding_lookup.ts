@@ -197,12 +197,12 @@ export function takeEmbedding(
     ...cut,
     segments: [segment, ...others],
     tokens: { ...port, kind: "embeddings" },
-    embedding: embeddingModel(first!.model, lookup),
+    embedding: makeEmbeddingModel(first!.model, lookup),
   };
 }
 
 /** A model of only the lookup. */
-function embeddingModel(
+function makeEmbeddingModel(
   model: ModelProto,
   { ids, output, dtype, width }: EmbeddingLookup,
 ): ModelProto {

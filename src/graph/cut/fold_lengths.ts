@@ -88,7 +88,7 @@ function toConstant(name: string, { dtype, shape, data }: Value): Tensor | undef
 }
 
 /** The value of a small tensor that is the same in every run; `undefined` for any other tensor. */
-function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | undefined {
+function findConstantValue(name: string, runs: readonly Evaluation[]): Value | undefined {
   const [first, ...others] = runs.map((run) => run.value(name));
   if (!first?.data || first.data.length > MAX_FOLDED || !first.data.every(Number.isFinite)) {
     return undefined;
@@ -147,7 +147,7 @@ class Folder {
   replace(node: Node): readonly Node[] {
     const [output, ...more] = node.outputs;
     if (isKernelNode(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
-    const value = sameEverywhere(output!, this.#runs);
+    const value = findConstantValue(output!, this.#runs);
     const constant = value && toConstant(output!, value);
     if (constant !== undefined) {
       this.constants.push(constant);

@@ -172,7 +172,7 @@ function cumSum(call: Call): readonly [Value] {
 }
 
 /** The axes that a reduction reduces. */
-function reducedAxes(call: Call): number[] {
+function listReducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
   const axes = readOptionalInts(call, 1, "axes") ?? [];
   if (axes.length > 0) return axes.map((axis) => normalizeAxis(axis, rank));
@@ -188,7 +188,7 @@ function reduction(
 ): Rule {
   return (call) => {
     const { dtype, shape, data } = need(call, 0);
-    const axes = new Set(reducedAxes(call));
+    const axes = new Set(listReducedAxes(call));
     const kept = shape.map((size, axis) => axes.has(axis) ? 1 : size);
     const keeps = (readIntAttribute(call.node, "keepdims") ?? 1) === 1;
     const outer = keeps ? kept : shape.filter((_, axis) => !axes.has(axis));

@@ -61,9 +61,9 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
   const { index } = search;
   const behind = findElements(index, probabilities);
   const producer = index.producers.get(behind);
-  if (weights !== "") return bySeparateWeights(index, options, behind);
+  if (weights !== "") return matchSeparateWeights(index, options, behind);
   if (producer?.opType === "ScatterElements" || producer?.opType === "Where") {
-    const found = byScatteredScores(index, producer, options);
+    const found = matchScatteredScores(index, producer, options);
     if (found !== undefined) return found;
     throw new Refusal(`Hearth does not know the router before ${describeNode(node)}.`);
   }
@@ -78,7 +78,7 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
 }
 
 /** Matches experts that are chosen by sigmoids with a bias, and weighted by the sigmoids without it. */
-function bySeparateWeights(
+function matchSeparateWeights(
   index: GraphIndex,
   { node, weights, experts }: RouterOptions,
   behind: string,
@@ -98,7 +98,7 @@ function bySeparateWeights(
  * Matches the logarithms of the chosen experts' sigmoids, which are scattered among numbers far below them. Their
  * softmax is the sigmoids divided by their sum.
  */
-function byScatteredScores(
+function matchScatteredScores(
   index: GraphIndex,
   { opType, inputs }: Node,
   { topK, experts }: RouterOptions,
@@ -232,7 +232,7 @@ export function findSpelledRouter(
   if (node?.opType === "Softmax" && findElements(index, node.inputs[0]!) === values) {
     return { router: { ...plain, scores: "softmax", normalizes: true }, logits: choice, topK };
   }
-  const { share, epsilon, normalizes } = withoutSum(index, name);
+  const { share, epsilon, normalizes } = matchWithoutSum(index, name);
   const ratio = { ...plain, epsilon, normalizes };
   const gather = index.producers.get(share);
   const scores = share === values
@@ -267,7 +267,7 @@ function withoutScale(index: GraphIndex, name: string): { name: string; scale: n
 }
 
 /** Matches `share / (sum of shares + epsilon)`. */
-function withoutSum(
+function matchWithoutSum(
   index: GraphIndex,
   name: string,
 ): { readonly share: string; readonly epsilon: number; readonly normalizes: boolean } {

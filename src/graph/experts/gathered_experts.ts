@@ -42,7 +42,7 @@ export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMix
     }
     const [experts, hidden, inner] = second.weights.weights.shape as [number, number, number];
     const found = findSpelledRouter(index, { weights: right, indices: first.indices, experts });
-    const x = rowsBehind(search, first.input, hidden);
+    const x = findRepeatedRows(search, first.input, hidden);
     const isWhole = first.weights.weights.shape.join() === [experts, 2 * inner, hidden].join() &&
       isOverChosen(search, node, hidden);
     if (found === undefined || x === undefined || !isWhole) return undefined;
@@ -55,7 +55,7 @@ export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMix
         first: first.weights,
         second: second.weights,
       },
-      ...{ x, logits, output: castAfter(index, node) },
+      ...{ x, logits, output: findCastAfter(index, node) },
     };
   }
   return undefined;
@@ -116,7 +116,7 @@ function findGathered(
 }
 
 /** Finds the rows that a tensor repeats for each chosen expert. */
-function rowsBehind(
+function findRepeatedRows(
   { index, probes }: MixtureSearch,
   tensor: string,
   hidden: number,
@@ -128,7 +128,7 @@ function rowsBehind(
 }
 
 /** The result of the sum, or its cast if only the sum is computed in f32. */
-function castAfter(index: GraphIndex, node: Node): string {
+function findCastAfter(index: GraphIndex, node: Node): string {
   let [output] = node.outputs as [string];
   for (let next = index.onlyConsumer(output); next; next = index.onlyConsumer(output)) {
     if (!["Cast", "Squeeze", "Reshape"].includes(next.opType)) break;

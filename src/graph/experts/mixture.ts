@@ -60,7 +60,7 @@ export interface MixtureSearch {
 }
 
 /** The parameters of a mixture that the kernels take. */
-export function expertsParams(
+export function toExpertsParams(
   { experts, topK, hidden, inner, router, activation, first, second }: Mixture,
   { elem, x, logits }: Pick<ExpertsParams, "elem" | "x" | "logits">,
 ): ExpertsParams {

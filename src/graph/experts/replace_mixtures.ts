@@ -14,7 +14,7 @@ import { Refusal } from "../refusal.ts";
 import { findExperts } from "./find_experts.ts";
 import { findGatheredExperts } from "./gathered_experts.ts";
 import { findLoopedExperts } from "./looped_experts.ts";
-import { expertsParams, findWeights, type FoundMixture, type MixtureSearch } from "./mixture.ts";
+import { findWeights, type FoundMixture, type MixtureSearch, toExpertsParams } from "./mixture.ts";
 
 /** A mixture and the kernel node that replaces it, whose inputs are rows and router logits. */
 export interface ReplacedMixture {
@@ -126,6 +126,6 @@ function requireComputable(found: FoundMixture, { probes }: MixtureSearch) {
   const rows = (stride: number) => ({ stride, offset: 0 });
   const { hidden, experts } = mixture;
   checkExperts(
-    expertsParams(mixture, { elem: toElem(dtype), x: rows(hidden), logits: rows(experts) }),
+    toExpertsParams(mixture, { elem: toElem(dtype), x: rows(hidden), logits: rows(experts) }),
   );
 }

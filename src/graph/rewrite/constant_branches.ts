@@ -38,7 +38,7 @@ export function joinConstantBranches(probes: Probes, contextLength: number): Wit
   const joined: Tensor[] = [];
   let longFrom: number | undefined;
   const nodes = graph.nodes.filter((node) => {
-    const branches = constantBranches(node, probes.index.constants);
+    const branches = readConstantBranches(node, probes.index.constants);
     if (branches === undefined) return true;
     const choice = findChoice(probes, node, contextLength);
     const from = choice.length < contextLength ? choice.length : undefined;
@@ -100,7 +100,7 @@ function readShiftedPositions(probes: Probes, contextLength: number): WithoutCho
 }
 
 /** Reads the constants that the two branches of an `If` return; `undefined` if they do not return constants. */
-function constantBranches(
+function readConstantBranches(
   node: Node,
   constants: ReadonlyMap<string, Tensor>,
 ): Branches | undefined {

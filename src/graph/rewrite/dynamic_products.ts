@@ -51,7 +51,7 @@ export function multiplyInBlocks(graph: Graph): Graph {
 function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined {
   switch (node.opType) {
     case "MatMulInteger":
-      return ofIntegers(index, node);
+      return matchIntegerProduct(index, node);
     case "MatMulIntegerToFloat": {
       const [levels, weights, scale, scales, zero, zeros, bias] = node.inputs;
       const parts = { levels, weights, scale, scales, zero, zeros, bias };
@@ -68,7 +68,10 @@ function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined 
 /**
  * Matches `MatMulInteger`, cast to f32 and multiplied by both scales, either by their product or one after the other.
  */
-function ofIntegers(index: GraphIndex, { inputs, outputs }: Node): DynamicProduct | undefined {
+function matchIntegerProduct(
+  index: GraphIndex,
+  { inputs, outputs }: Node,
+): DynamicProduct | undefined {
   const [levels, weights, zero, zeros] = inputs;
   const cast = index.onlyConsumer(outputs[0]!);
   const first = cast?.opType === "Cast" ? index.onlyConsumer(cast.outputs[0]!) : undefined;

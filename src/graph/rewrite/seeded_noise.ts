@@ -39,7 +39,7 @@ export function noiseOffset(seed: number, chunk: number): number {
 }
 
 /** Copies normal noise from an offset on. */
-export function normalNoise(offset: number, length: number): Float32Array<ArrayBuffer> {
+export function copyNormalNoise(offset: number, length: number): Float32Array<ArrayBuffer> {
   const table = getNormalTable();
   const noise = new Float32Array(length);
   for (let at = 0; at < length;) {
@@ -52,7 +52,7 @@ export function normalNoise(offset: number, length: number): Float32Array<ArrayB
 }
 
 /** A fixed stream of numbers between 0 and 1, both excluded (mulberry32). */
-function uniformStream(): () => number {
+function makeUniformStream(): () => number {
   let state = 0x9e3779b9;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -63,14 +63,14 @@ function uniformStream(): () => number {
 }
 
 function makeUniform(): Float32Array<ArrayBuffer> {
-  const next = uniformStream();
+  const next = makeUniformStream();
   const table = new Float32Array(NOISE_TABLE_SIZE);
   for (let i = 0; i < NOISE_TABLE_SIZE; i++) table[i] = next();
   return table;
 }
 
 function makeNormal(): Float32Array<ArrayBuffer> {
-  const next = uniformStream();
+  const next = makeUniformStream();
   const table = new Float32Array(NOISE_TABLE_SIZE);
   for (let i = 0; i < NOISE_TABLE_SIZE; i += 2) {
     const radius = Math.sqrt(-2 * Math.log(next()));

@@ -6,10 +6,10 @@
  * @module
  */
 import {
+  countSamplesPerRow,
   cutRow,
   type LogMelRow,
   type LogMelSpec,
-  samplesPerRow,
 } from "../../../kernels/log_mel/log_mel_spec.ts";
 import { LANGUAGES } from "../../media/languages.ts";
 import type { SpeechKernels } from "../../device/media.ts";
@@ -142,7 +142,7 @@ class RecordingRows {
     const marginFrames = Math.ceil(spec.fftSamples / 2 / hopSamples);
     const readFrame = Math.max(0, start - marginFrames);
     const readStart = readFrame * hopSamples;
-    const whole = start * hopSamples + samplesPerRow(spec);
+    const whole = start * hopSamples + countSamplesPerRow(spec);
     const readEnd = this.speech === undefined ? whole : end * hopSamples;
     return {
       samples: cutRow(spec, await read(readStart, readEnd), {

@@ -18,11 +18,11 @@ import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
 import {
   choosePagedLimits,
   chooseStateSlots,
+  chooseStepLimits,
   computeBlockBytes,
   type HeadBytes,
-  stepLimits,
 } from "../../decoder/paged_limits.ts";
-import { countMost, decodingLimits } from "../../decoder/paged_decoder.ts";
+import { countMost, toDecodingLimits } from "../../decoder/paged_decoder.ts";
 import { UnsupportedGraphError } from "../../decoder/step_inputs.ts";
 import { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { StartupError } from "../../base/errors.ts";
@@ -114,8 +114,8 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
   // Weights are mapped from disk, or lie in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-  const mostSteps = stepLimits(engine);
-  const steps = [mostSteps, decodingLimits(mostSteps)].map(countMost);
+  const mostSteps = chooseStepLimits(engine);
+  const steps = [mostSteps, toDecodingLimits(mostSteps)].map(countMost);
   const availableBytes = await readAvailableBytes();
   const slots = { maxSequences: mostSteps.maxSequences, maxBufferBytes };
   const numStateSlots = chooseStateSlots(cut, slots);

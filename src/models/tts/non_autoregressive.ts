@@ -17,7 +17,7 @@ import { readVoices, type VectorVoice } from "./voices.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { yieldToEvents } from "../../base/timing.ts";
-import { normalNoise } from "../../graph/rewrite/seeded_noise.ts";
+import { copyNormalNoise } from "../../graph/rewrite/seeded_noise.ts";
 
 const KOKORO_RATE_HZ = 24_000;
 const KOKORO_STYLE_WIDTH = 256;
@@ -183,7 +183,7 @@ export async function loadSupertonic(context: OpenContext): Promise<Synthesizer>
         const numSamples = seconds / (BASE_SPEED * speed) * sampleRateHz;
         const columns = Math.max(1, Math.ceil(numSamples / latentSamples));
         latents = {
-          values: normalNoise(noiseOffset, latentChannels * columns),
+          values: copyNormalNoise(noiseOffset, latentChannels * columns),
           dims: [1, latentChannels, columns],
         };
         for (let step = 0; step < NUM_STEPS; step++) {

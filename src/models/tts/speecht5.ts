@@ -19,7 +19,7 @@ import {
   textFeeds,
   TtsGraph,
 } from "./synthesizer.ts";
-import { emptyState } from "../../decoder/step_inputs.ts";
+import { makeEmptyState } from "../../decoder/step_inputs.ts";
 import { yieldToEvents } from "../../base/timing.ts";
 import { isCrossCache, pickCache, requireMerged } from "../../graph/cut/merged_decoder.ts";
 import { MERGED } from "../folder/graph_choice.ts";
@@ -183,7 +183,7 @@ class MelDecoder {
     const cross = pickCache(await this.#project.run(given), this.#crossInputs);
     const selfNames = this.#selfInputs.map(({ name }) => name);
     let self: Tensors = Object.fromEntries(
-      this.#selfInputs.map((input) => [input.name, emptyState(input)]),
+      this.#selfInputs.map((input) => [input.name, makeEmptyState(input)]),
     );
     let sequence: Feed = { values: new Float32Array(this.#melBins), dims: [1, 1, this.#melBins] };
     const mel: Float32Array[] = [];

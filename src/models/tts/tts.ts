@@ -11,7 +11,7 @@ import { stretchTime } from "../../media/sound_rate.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 import { yieldToEvents } from "../../base/timing.ts";
-import { noiseOffset, normalNoise } from "../../graph/rewrite/seeded_noise.ts";
+import { copyNormalNoise, noiseOffset } from "../../graph/rewrite/seeded_noise.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import { type Model, type OpenContext, requireTask } from "../model.ts";
 import { Semaphore } from "../threads/semaphore.ts";
@@ -225,7 +225,7 @@ export class TtsModel implements Model {
 
 /** Makes soft noise in place of a recording. */
 function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
-  return normalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
+  return copyNormalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
 }
 
 /** Buckets of the real-time factor: seconds of work per second of sound. */

@@ -6,10 +6,10 @@
 import { activate } from "./activate.ts";
 import {
   checkExperts,
+  countFirstOutputs,
   type ExpertProduct,
   type ExpertsParams,
-  firstOutputs,
-  gateRows,
+  findGateRows,
 } from "../../../kernels/experts/experts_params.ts";
 
 /** The matrices of all experts as the kernels read them. */
@@ -63,8 +63,8 @@ export function expertsReference(
 ): Float64Array {
   checkExperts(params);
   const { hidden, inner, x: { stride, offset }, first, second, activation } = params;
-  const { step, gate, up } = gateRows(params);
-  const outputs = firstOutputs(params);
+  const { step, gate, up } = findGateRows(params);
+  const outputs = countFirstOutputs(params);
   const out = new Float64Array(numRows * hidden);
   for (let row = 0; row < numRows; row++) {
     const x = Array.from({ length: hidden }, (_, i) => tensors.x[row * stride + offset + i]!);

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import type { DecoderLimits, SampledToken, StepBatch } from "../../../src/decoder/decoder.ts";
 import type { GenerationRequest, Sequence } from "../../../src/engine/sequence.ts";
 import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
-import { mostWindowBlocks } from "../../../src/decoder/paged_limits.ts";
+import { countMostWindowBlocks } from "../../../src/decoder/paged_limits.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
 import {
   GREEDY,
@@ -212,7 +212,7 @@ export class Invariants {
       if (sequence.status === "waiting") assert.equal(own.length, 0);
       const firstSeen = Math.max(0, sequence.numComputed - window + 1);
       if (own.length > 0) assert.equal(first, Math.floor(firstSeen / blockSize));
-      const most = mostWindowBlocks({ window, blockSize, maxBatchTokens });
+      const most = countMostWindowBlocks({ window, blockSize, maxBatchTokens });
       assert(own.length <= most, "more than a window is held");
       assert.equal(new Set(own).size, own.length, "a block occurs twice in a window");
       for (const blockId of own) held.add(blockId);

@@ -8,7 +8,7 @@ import type { DecoderLimits, SampledToken } from "../../../src/decoder/decoder.t
 import { PoolSize } from "../../../src/engine/kv_pool.ts";
 import { Scheduler, SuspendedStepError } from "../../../src/engine/scheduler.ts";
 import { type ScheduledStep, StepBuilder } from "../../../src/engine/step.ts";
-import { mostWindowBlocks } from "../../../src/decoder/paged_limits.ts";
+import { countMostWindowBlocks } from "../../../src/decoder/paged_limits.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
 import { Random } from "./random.ts";
 import { GREEDY, makeLimits, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
@@ -89,7 +89,7 @@ export class Workload {
     const maxBatchTokens = random.pick([1, 7, 16, 64]);
     const windows = Array.from({ length: random.pick([0, 0, 1, 2]) }, () => {
       const window = random.between(1, 48);
-      const least = mostWindowBlocks({ window, blockSize, maxBatchTokens });
+      const least = countMostWindowBlocks({ window, blockSize, maxBatchTokens });
       return { window, ...getPool(Math.ceil(least * random.pick([0.5, 1, 1.5, 4]))) };
     });
     const main = getPool(Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize));

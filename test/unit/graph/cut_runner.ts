@@ -12,11 +12,11 @@ import type {
   RecurrenceNode,
   TensorPort,
 } from "../../../src/graph/graph_cut.ts";
-import { convFactors } from "../../../kernels/states/recurrences.ts";
+import { joinConvFactors } from "../../../kernels/states/recurrences.ts";
 import { causalConvReference } from "../../kernels/references/causal_conv_reference.ts";
 import { linearAttentionReference } from "../../kernels/references/linear_attention_reference.ts";
 import {
-  stateConstants,
+  listStateConstants,
   stateSize,
   toConvParams,
   toLinearParams,
@@ -187,7 +187,7 @@ function advance(
     if (recurrence.kind === "convolution") {
       const { weights, bias } = recurrence;
       const read = (name: string) => Float32Array.from(constants.get(name)!);
-      const factors = convFactors({
+      const factors = joinConvFactors({
         weights: read(weights.name),
         bias: bias && read(bias.name),
       }, recurrence);
@@ -251,7 +251,7 @@ export class CutRunner implements AsyncDisposable {
       });
     }
     const ofStates = new Map<string, Float64Array>();
-    for (const tensor of stateConstants(cut.states)) {
+    for (const tensor of listStateConstants(cut.states)) {
       ofStates.set(tensor.name, await readTable(tensor, files));
     }
     return new CutRunner(cut, sessions, { tables, ofStates });

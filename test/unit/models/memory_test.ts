@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/base/errors.ts";
-import { countMost, decodingLimits } from "../../../src/decoder/paged_decoder.ts";
+import { countMost, toDecodingLimits } from "../../../src/decoder/paged_decoder.ts";
 import { StepExecutor } from "../../../src/decoder/step_executor.ts";
 import type { Backend } from "../../../src/device/backend.ts";
 import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
@@ -107,7 +107,7 @@ Deno.test("estimateCutNeeds() counts the activations of prompt steps and of conc
   assert.ok("cut" in result);
   const { cut } = result;
   const limits = { maxBatchTokens: 500, maxSequences: 60 };
-  const steps = [limits, decodingLimits(limits)].map(countMost);
+  const steps = [limits, toDecodingLimits(limits)].map(countMost);
   const allocated: number[] = [];
   const executor = new StepExecutor({
     backend: {

@@ -7,7 +7,7 @@ import { HearthError } from "../../../base/errors.ts";
 import { toRefusal } from "../../../engine/grammar/compiler.ts";
 import { GrammarError, type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
 import { makePatternTest } from "../../../engine/grammar/pattern.ts";
-import { findPointed, memberParam } from "../../../engine/grammar/schema_document.ts";
+import { findPointed, toMemberParam } from "../../../engine/grammar/schema_document.ts";
 import { getType, KEYWORDS_BY_TYPE } from "../../../engine/grammar/schema_facts.ts";
 import type { ToolFunction } from "../../task.ts";
 
@@ -67,7 +67,7 @@ export function listParameters(
     const isRequired = required.has(name);
     if (stated.includes(false) && !isRequired) return [];
     const types = typesOfSchemas(stated, parameters);
-    const path = memberParam(`${param}.properties`, name);
+    const path = toMemberParam(`${param}.properties`, name);
     if (!isWritable(name)) {
       if (!isRequired) return [];
       throw new HearthError(
@@ -123,7 +123,7 @@ function requireEnforced(
   ) {
     const fault = makePatternTest(pattern);
     if (fault instanceof GrammarError) {
-      throw toRefusal(fault, memberParam(`${param}.patternProperties`, pattern));
+      throw toRefusal(fault, toMemberParam(`${param}.patternProperties`, pattern));
     }
   }
   if (keyword === undefined) return;
