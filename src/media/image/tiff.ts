@@ -10,6 +10,15 @@ import { colorizeTiff, findColorKind, type TiffLayout } from "./tiff_colors.ts";
 import { hasCodedTiles, makeTiffUnpacker, readCodedTile } from "./tiff_unpack.ts";
 
 const UNSIGNED = 1;
+/** Names of sample formats, by TIFF's number. */
+const SAMPLE_FORMATS: Readonly<Record<number, string>> = {
+  1: "unsigned numbers",
+  2: "signed numbers",
+  3: "floating-point numbers",
+  4: "data of no stated format",
+  5: "complex whole numbers",
+  6: "complex floating-point numbers",
+};
 const MAX_BITS = 16;
 const LARGE_BITS = [24, 32];
 const MAX_SAMPLES = 5;
@@ -42,9 +51,11 @@ async function decode(
   const isKnown = isDepth && depths.every((depth) => depth === bits) &&
     format === UNSIGNED && numSamples >= 1 && numSamples <= MAX_SAMPLES;
   if (!isKnown) {
+    const name = SAMPLE_FORMATS[format] ?? `samples of format ${format}`;
     throw invalidImage(
-      `The TIFF file cannot be read: it has ${numSamples} samples of ${depths.join(", ")} bits ` +
-        `and sample format ${format}; unsigned samples (format 1) of 1 to 16, 24 or 32 bits are expected.`,
+      `The TIFF file cannot be read: its pixels are ${name} of ${depths.join(", ")} bits, ` +
+        `${numSamples} for each pixel. Up to ${MAX_SAMPLES} unsigned numbers of the same 1 to 16, 24 or ` +
+        "32 bits can be read; convert the image to 8 bits, or to PNG.",
     );
   }
   const layout: TiffLayout = {

@@ -50,8 +50,11 @@ export async function readCodedTile(
   const [format, numSamples] = FORMATS[layout.tags.get(TIFF_TAG.compression)![0]!]!;
   if (layout.bits !== 8 || !numSamples.includes(samplesPerPixel)) {
     throw invalidImage(
-      `The TIFF file cannot be read: it holds ${format.name} of ${samplesPerPixel} samples of ${layout.bits} ` +
-        `bits; ${numSamples.join(" or ")} of 8 bits are expected.`,
+      `The TIFF file cannot be read: it is compressed as ${format.name} with ${samplesPerPixel} samples of ` +
+        `${layout.bits} bits for each pixel. With ${format.name}, ${
+          numSamples.join(" or ")
+        } of 8 bits can be read; ` +
+        "save it with LZW or Deflate instead.",
     );
   }
   const file = format === JPEG ? completeJpeg(packed, layout) : packed.slice();
@@ -149,7 +152,10 @@ export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
     : makeFaxUnpacker(tags, { width: tileWidth, kind });
   if (unpack === undefined) {
     const name = COMPRESSIONS[compression] ?? `number ${compression}`;
-    throw invalidImage(`The TIFF file is compressed as ${name}, which is not supported.`);
+    throw invalidImage(
+      `The TIFF file is compressed as ${name}. LZW, Deflate, PackBits, Zstandard, JPEG, WebP and ` +
+        "fax codes can be read; save it with one of these, or as PNG.",
+    );
   }
   return tags.get(TIFF_TAG.fillOrder)?.[0] === LOW_BITS_FIRST
     ? (packed, tile) => unpack(packed.map((byte) => REVERSED_BYTES[byte]!), tile)

@@ -204,8 +204,22 @@ Deno.test("decodeImage() names unsupported kinds of files", async () => {
   cmyk.write("Other", cmyk.indexOf("Adobe"));
   await assertRefused(cmyk, /four colour components, and no Adobe segment/);
   const tags = { 256: [8], 257: [8], 258: [1], 273: [8], 279: [8] };
-  await assertRefused(tiffFile({ ...tags, 259: [34712] }), /compressed as JPEG 2000/);
-  await assertRefused(tiffFile({ ...tags, 258: [32], 339: [3] }), /32 bits and sample format 3/);
+  await assertRefused(
+    tiffFile({ ...tags, 259: [34712] }),
+    /compressed as JPEG 2000\. LZW, .* can be/,
+  );
+  await assertRefused(
+    tiffFile({ ...tags, 259: [34925] }),
+    /compressed as LZMA\. LZW, .* can be read/,
+  );
+  await assertRefused(
+    tiffFile({ ...tags, 258: [32], 339: [3] }),
+    /pixels are floating-point numbers of 32 bits, 1 for each pixel\. Up to 5 unsigned .* can be read/,
+  );
+  await assertRefused(
+    tiffFile({ ...tags, 258: [8], 259: [7], 262: [5], 277: [4] }),
+    /compressed as JPEG with 4 samples of 8 bits .* With JPEG, 1 or 3 of 8 bits can be read/,
+  );
   await assertRefused(tiffFile({ ...tags, 262: [8] }, new Uint8Array(64)), /photometric kind 8/);
   const many = { ...tags, 258: [8], 277: [3], 262: [6], 530: [2, 2] };
   await assertRefused(tiffFile(many, new Uint8Array(192)), /2 × 2 pixels of YCbCr share/);
