@@ -114,11 +114,7 @@ export type FinishReason = z.output<typeof FinishReason>;
 export type ChoiceLogprob = z.output<typeof ChoiceLogprobs>["content"][number];
 
 /** The fields that all chunks of a completion share. */
-export interface CompletionHead {
-  readonly id: string;
-  readonly createdSeconds: number;
-  readonly model: string;
-}
+export type CompletionHead = Pick<ChatCompletion, "id" | "created" | "model">;
 
 interface UsageCounts {
   readonly promptTokens: number;
@@ -164,24 +160,11 @@ export function chatCompletion(
   head: CompletionHead,
   result: Pick<ChatCompletion, "choices" | "prompt_logprobs"> & { readonly usage: UsageCounts },
 ): ChatCompletion {
-  return {
-    id: head.id,
-    object: "chat.completion",
-    created: head.createdSeconds,
-    model: head.model,
-    ...result,
-    usage: usage(result.usage),
-  };
+  return { ...head, object: "chat.completion", ...result, usage: usage(result.usage) };
 }
 
 function chunk(head: CompletionHead, choices: ChatChunk["choices"]): ChatChunk {
-  return {
-    id: head.id,
-    object: "chat.completion.chunk",
-    created: head.createdSeconds,
-    model: head.model,
-    choices,
-  };
+  return { ...head, object: "chat.completion.chunk", choices };
 }
 
 /** Builds a chunk that adds to a choice. */
@@ -223,7 +206,7 @@ export function usageChunk(head: CompletionHead, counts: UsageCounts): ChatChunk
 export function newCompletionHead(model: string): CompletionHead {
   return {
     id: `chatcmpl-${crypto.randomUUID()}`,
-    createdSeconds: Math.floor(Date.now() / 1000),
+    created: Math.floor(Date.now() / 1000),
     model,
   };
 }
@@ -292,10 +275,8 @@ function completion<Content>(
   { content, numTokens }: { readonly content: Content; readonly numTokens: number },
 ) {
   return {
-    id: head.id,
+    ...head,
     object: "chat.completion" as const,
-    created: head.createdSeconds,
-    model: head.model,
     choices: [{
       index: 0,
       message: { role: "assistant" as const, content: [content] },
