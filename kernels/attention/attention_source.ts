@@ -12,7 +12,9 @@ import { expand } from "../common/wgsl.ts";
 import tileTemplate from "./attention_tile.wgsl" with { type: "text" };
 import decodeTemplate from "./paged_attention_decode.wgsl" with { type: "text" };
 
-/** Keys whose values a thread adds in one iteration of the loop; it divides the keys of any tile. */
+/**
+ * Number of keys whose values a thread adds in one iteration of the loop; it divides the number of keys in any tile.
+ */
 const KEYS_AT_ONCE = { f32: 4, f16: 8 };
 /** Number of vec4s that a thread loads at once. In f16 they take half as many registers. */
 const LOADS_AT_ONCE = { f32: 8, f16: 16 };

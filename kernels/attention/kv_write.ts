@@ -37,7 +37,7 @@ export interface HeadNormParams {
   readonly isAfterRotation?: boolean | undefined;
 }
 
-/** The layout of a token's heads in a tensor, in elements; both are multiples of 4. */
+/** The layout of a token's heads in a tensor, in elements; both numbers are multiples of 4. */
 export interface RowLayout {
   /** Distance from one token's row to the next. */
   readonly stride: number;

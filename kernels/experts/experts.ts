@@ -22,7 +22,7 @@ import {
 import orderShader from "./order.wgsl" with { type: "text" };
 import routeShader from "./route.wgsl" with { type: "text" };
 
-/** The buffers of one of a layer's two expert matrices. */
+/** The buffers of one expert matrix; a layer has two. */
 export interface ExpertBuffers {
   /** u8 `[experts, outputs, k * bits / 8]`, or elem `[experts, outputs, k]`. */
   readonly weights: GPUBuffer;

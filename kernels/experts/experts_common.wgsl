@@ -30,7 +30,7 @@ fn bias_at(expert: u32, row: u32) -> f32 {
 }
 //# if IS_PLAIN
 
-// The `at`-th vec4 of weights along K in a matrix row, which is counted over all experts.
+// The `at`-th vec4 along K of a matrix row. Rows are numbered over all experts.
 fn weight_four(row: u32, at: u32) -> vec4<f32> {
   let four = weights[row * $(K / 4)u + at];
   //# if HAS_HALF_WEIGHTS

@@ -41,7 +41,7 @@ interface UsmInput {
   readonly mask: Uint8Array<ArrayBuffer>;
 }
 
-/** Sounds are padded with silence to a multiple of this. */
+/** Sounds are padded with silence to a multiple of this number of samples. */
 const PADDED_TO = 128;
 
 /**

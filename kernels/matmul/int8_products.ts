@@ -43,7 +43,7 @@ type TileKernel = Kernel<typeof TILE_BINDINGS>;
 type Tensors = Readonly<Record<keyof typeof ROW_BINDINGS, GPUBuffer>>;
 
 const FEATURE = "packed_4x8_integer_dot_product";
-/** Bytes of workgroup memory per unit of eight elements while rows are rounded, and for all rows. */
+/** Bytes of workgroup memory while a row is rounded: per unit of eight elements, and besides those units. */
 const UNIT_BYTES = { plain: 8, normed: 12 };
 const GATHERED_BYTES = 128;
 

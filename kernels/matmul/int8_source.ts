@@ -90,7 +90,7 @@ export function countInt8TileBytes(tile: Int8Tile): number {
   return (isDouble ? 2 : 1) * (16 * fours + 8 * pairs);
 }
 
-/** The division of one row's outputs in a workgroup. */
+/** The division of one row's outputs among workgroups. */
 export interface Int8Row {
   /** Number of outputs of a workgroup. */
   readonly outs: number;

@@ -80,7 +80,7 @@ export function rowsSource({ sum }: Pick<MatvecParams, "sum">): string {
   return expand(rowsTemplate, { HAS_SUM: sum !== undefined });
 }
 
-/** Declares the matrix of a product, and what turns sums with it into outputs. */
+/** Declares the matrix of a product, and the function that turns sums into outputs. */
 export function makeMatrixSource(
   { weights, matrixRows, sum }: MatvecParams,
   isLooped = false,

@@ -164,7 +164,7 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
         ? levelAt(part.zeroPoints, bits, output * perOutput.zeroPoints * 8 / bits + scaleAt)
         : middle;
       if (!isPlain) {
-        // Half a block is unpacked as a whole.
+        // The whole block is unpacked, even if the plane has only one half of it.
         const from = output * perOutput.levels + Math.floor(i / halves) * partBytes;
         unpackBlock(part.levels, levels, { bits, zero, from, to: plane * PLANE_BYTES });
       }

@@ -57,7 +57,7 @@ fn countable(logit: f32) -> f32 {
   return select(min(logit, -LOWEST), LOWEST, is_nan);
 }
 
-// The best other token and the best timestamp, of the previous ones and this token.
+// The largest logit of other tokens and of timestamps: of those before, and of this token.
 fn best_with(before: vec2<f32>, rule: Rule, token: u32, logit: f32) -> vec2<f32> {
   if (!is_allowed(rule, token)) {
     return before;
@@ -79,7 +79,7 @@ fn token_rules(
   let rule = rows[group.x];
   let start = group.x * VOCAB;
 
-  // The best other token, and the best timestamp.
+  // The largest logit of other tokens, and of timestamps.
   var bests = vec2<f32>(LOWEST);
   var at = thread;
   // Four loads are in flight at a time.

@@ -70,7 +70,7 @@ function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs:
   }
 }
 
-/** A row of four taps, which most models have. */
+/** Computes a row with four taps, the number that most models have. */
 function convolveFour(node: ConvNode, inputs: usize, out: usize, from: u32, to: u32): void {
   const rowBytes = <usize> node.stride * 4;
   const x0 = load<usize>(inputs);

@@ -264,7 +264,7 @@ function four<Stored>(at: usize): v128 {
   return sizeof<Stored>() === 4 ? v128.load(at) : widen(at);
 }
 
-/** Converts four numbers from f16 to f32; the exponent's bias is larger by 112. */
+/** Converts four numbers from f16 to f32, whose exponents have a bias that is larger by 112. */
 @inline
 function widen(at: usize): v128 {
   const spread = v128.shuffle<i16>(v128.load64_zero(at), i16x8.splat(0), 0, 8, 1, 8, 2, 8, 3, 8);

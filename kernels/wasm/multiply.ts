@@ -4,8 +4,8 @@
  * Several streams of weights are read side by side, because a single one would stall at the beginning of each memory
  * page. They overlap at the end. As many sums are kept as there are registers for.
  *
- * `Paired` says whether every two rows are the two parts of one row. The products of both with a block are then added
- * before those of the next block, and half as many sums are stored. The other type arguments are those of
+ * `Paired` says whether rows come in pairs, which are the two parts of one row. The products of both with a block are
+ * then added before those of the next block, and half as many sums are stored. The other type arguments are those of
  * `block_sums.ts`.
  */
 import {

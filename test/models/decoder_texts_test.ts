@@ -81,7 +81,7 @@ async function figure(model: Model, name: string): Promise<number> {
   return metric.values[0]!.value as number;
 }
 
-/** The last row of the uncut graph, of length 1. */
+/** The last row of the uncut graph, normalised to length 1. */
 async function wholeVector(tiny: TinyDecoder, ids: readonly number[]): Promise<number[]> {
   await using whole = await WholeGraph.open(tiny.graph);
   const row = (await whole.run([ids], tiny.output)).at(-1)!;

@@ -32,7 +32,7 @@ interface Case {
 const CASES: readonly Case[] = [
   { model: "hearth-demo-embed", dtype: "fp32", minCosine: 0.9999, tolerance: 1e-4 },
   { model: "hearth-demo-embed", dtype: "fp16", minCosine: 0.9999, tolerance: 3e-3 },
-  // It quantises activations over the whole batch.
+  // The graph in q8 quantises activations over the whole batch.
   { model: "hearth-demo-embed", dtype: "q8", minCosine: 0.999, tolerance: 2e-2 },
   { model: "embed-m2v", dtype: "fp32", minCosine: 0.9999, tolerance: 1e-4 },
 ];

@@ -19,7 +19,7 @@ interface Case {
   readonly folder: string;
   readonly file: string;
   readonly padTokenId: number;
-  /** Number of products of only the first token's row, and of all products of rows. */
+  /** Number of products that compute only the first token's row, and of all products. */
   readonly products: readonly [first: number, all: number];
   /** Largest allowed difference of an element. */
   readonly tolerance: number;

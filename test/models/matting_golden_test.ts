@@ -75,7 +75,9 @@ interface DemoImage {
   readonly mae: number;
 }
 
-/** The figures were measured with Pillow's filters and another JPEG decoder. */
+/**
+ * Allowed difference from the published figures, which were measured with Pillow's filters and another JPEG decoder.
+ */
 const SLACK = 0.002;
 
 async function assertDemoImages(backend: Backend, only?: readonly string[]): Promise<void> {

@@ -94,7 +94,7 @@ Deno.test("MattingModel cuts out 48 megapixels with two threads", async () => {
 });
 
 gpuTest(
-  "WebGpuImages leaves images to the CPU that exceed a binding of the device",
+  "WebGpuImages leaves images that exceed a binding of the device to the CPU",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     const small = withLimits(gpu, { maxStorageBufferBindingSize: 20_000 });

@@ -16,7 +16,10 @@ const SIZE = { ...SIZES, hidden: 64, vocab: 32 };
 const { hidden: WIDTH, vocab: VOCAB } = SIZE;
 const BLOCK = 32;
 const BLOCKS = WIDTH / BLOCK;
-/** Kernels on the CPU multiply rows of 16 bits. ONNX Runtime rounds them to 8 where it fuses `DequantizeLinear`. */
+/**
+ * Tolerances. Kernels on the CPU multiply rows of 16 bits; ONNX Runtime rounds rows to 8 bits where it fuses
+ * `DequantizeLinear`.
+ */
 const [ROUNDED_TO_16_BITS, ROUNDED_TO_8_BITS] = [2e-3, 0.08];
 
 const fill = (length: number, make: (i: number) => number) =>

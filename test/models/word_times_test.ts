@@ -65,7 +65,7 @@ gpuTest("hearth-demo-asr on WebGPU returns the same word times as on the CPU", a
   assertOrdered(segments);
   for (const [i, { text, startSeconds, endSeconds }] of readWords(segments).entries()) {
     assert.equal(text, want[i]!.text);
-    // Its attention differs slightly.
+    // Attention in half precision differs slightly.
     assert.ok(Math.abs(startSeconds - want[i]!.startSeconds) < 0.061, text);
     assert.ok(Math.abs(endSeconds - want[i]!.endSeconds) < 0.061, text);
   }
@@ -159,7 +159,7 @@ Deno.test("hearth-demo-asr aligns words like transformers.js", async () => {
   const [next, own, other] = [differences.next, differences.ours, differences.theirs].map(
     computeMedian,
   );
-  // It assigns to a token the attention after that token, which is the position of the next one.
+  // transformers.js assigns to a token the attention after that token, which is the position of the next one.
   assert.ok(next! <= 0.061, `the median is ${next}`);
   assert.ok(own! < 0.06 && own! < other! / 2, `${own} and ${other}`);
 });

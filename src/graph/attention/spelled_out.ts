@@ -184,7 +184,7 @@ export function findSpelledOut(
     throw new Refusal(`${of} has sinks, which are only known in decoders.`);
   }
   if (sinks !== undefined && slopes !== undefined) {
-    // Slopes are relative to the query's own key, but sinks have no place.
+    // Slopes are relative to the query's own key, but sinks have no position.
     throw new Refusal(`${of} has sinks and a bias by distance (ALiBi) at once.`);
   }
   return {

@@ -166,7 +166,7 @@ function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => numbe
 }
 
 /**
- * Traces an operand of a product back to the earliest tensor of whose rows it reads the heads in order.
+ * Traces an operand of a product back to the earliest tensor whose rows contain its heads in order.
  *
  * @returns `undefined` if there is no such tensor.
  */

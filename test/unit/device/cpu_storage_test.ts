@@ -11,7 +11,7 @@ const doubling = buildModel({
   outputs: [["y", "float32", [1, "n"]]],
 });
 
-Deno.test("CpuBackend.allocate(): sessions write into it, and reading returns a copy", async (t) => {
+Deno.test("CpuBackend.allocate() returns memory that sessions write into, and read() returns a copy", async (t) => {
   const backend = await CpuBackend.open();
   try {
     if (backend.runtime !== "native") {

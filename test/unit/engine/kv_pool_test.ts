@@ -162,7 +162,7 @@ Deno.test("PoolSize.sizesFor() doubles, then requests less", () => {
   assert.deepEqual(pool.sizesFor(lacking(1), 0), []);
 });
 
-Deno.test("PoolSize.sizesFor() keeps known prefixes up to a size, not beyond", () => {
+Deno.test("PoolSize.sizesFor() grows to keep cached prefixes up to a size, and not beyond", () => {
   const pool = new PoolSize(LIMITS);
   const evicting = { numMissing: -5, numEvicted: 3 };
   assert.deepEqual(pool.sizesFor(evicting, 0), [200, 125, 105, 101]);
@@ -171,7 +171,7 @@ Deno.test("PoolSize.sizesFor() keeps known prefixes up to a size, not beyond", (
   pool.set(300, 0);
   assert.deepEqual(pool.sizesFor(evicting, 0), []);
   const fixed = new PoolSize(makeLimits({ numBlocks: 100 }));
-  assert.deepEqual(fixed.sizesFor(lacking(9), 0), [], "a decoder whose pool keeps its size");
+  assert.deepEqual(fixed.sizesFor(lacking(9), 0), [], "a pool of fixed size");
 });
 
 Deno.test("PoolSize asks a device again half a minute after a refusal", () => {
@@ -182,7 +182,7 @@ Deno.test("PoolSize asks a device again half a minute after a refusal", () => {
   assert.deepEqual(pool.sizesFor(lacking(1), 40_000), [200, 125, 105, 101]);
 });
 
-Deno.test("PoolSize shrinks to its allowed size ten minutes after more than half was in use", () => {
+Deno.test("PoolSize shrinks to its resting size ten minutes after more than half was last in use", () => {
   const pool = new PoolSize(LIMITS);
   assert.equal(pool.shrinksIn(0), undefined);
   pool.set(800, 0);

@@ -24,7 +24,7 @@ function openCounter(gpu: GpuContext) {
   });
   return {
     words,
-    /** For each count, adds 1 to that many first words. */
+    /** For each count, adds 1 to that many words, from the first on. */
     record: (...counts: number[]) => {
       for (const count of counts) kernel.encode(gpu.commands, { words }, [count]);
     },

@@ -158,7 +158,7 @@ Deno.test("compileSegment() casts between the type of the weights and those of r
 Deno.test("compileSegment() runs operations separately that no product can include", () => {
   const kinds = (nodes: readonly Node[], constants: readonly Tensor[] = []) =>
     compile(nodes, [MATRIX, VECTOR, GAMMA, ...constants]).map(({ kind }) => kind);
-  // A norm that is the output, of a sum that a product computes.
+  // The output is the norm of a sum that a product computes.
   assert.deepEqual(
     kinds([
       product(),

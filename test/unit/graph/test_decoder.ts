@@ -90,7 +90,7 @@ export const MASK: Declared = ["attention_mask", "int64", ["batch_size", "total_
 /** The usual positions input. */
 export const POSITIONS: Declared = ["position_ids", "int64", ["batch_size", "sequence_length"]];
 
-/** Builds a decoder with this attention in every layer; with states only if there is none. */
+/** Builds a decoder with this attention in every layer. Without an attention, its layers only have states. */
 export function decoder(
   attention: AddAttention | undefined,
   options: DecoderOptions = {},

@@ -114,7 +114,7 @@ for (const atCut of ["omits", "opens", "writes"] as const) {
       const script = makeScript(3600, seed);
       const { heard, seeks } = run(3600, (offset) => {
         const tokens = writeWindow(script, offset, atCut);
-        // If a sentence is omitted without a mark, a decoder that hears it does not end with a timestamp.
+        // If the decoder omits a cut sentence without a mark, the window does not end with a single timestamp.
         const isCut = script.some(({ start, end }) =>
           start > offset - 0.011 && start < offset + 30 && end > offset + 30
         );

@@ -54,7 +54,7 @@ Deno.test("Codec.encode() in stripes equals one thread", async () => {
   threads.close();
 });
 
-Deno.test("Codec.make() refines and crops like this thread, on any device that applied the mask", async () => {
+Deno.test("Codec.make() refines and crops like this thread, whichever device applied the mask", async () => {
   const threads = new Codec({ maxThreads: 1 });
   const mask = randomMask();
   const disc = discImage(200, 150);
