@@ -200,8 +200,11 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
   }
 }
 
-/** Matches a string, or a number that Python writes although JSON has none. */
-const PYTHON_NUMBER = /"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g;
+/**
+ * Matches a string, or a number that Python writes although JSON has none. A string that is not closed extends to the
+ * end of the text: otherwise each quotation mark in it would be tried as the start of a string.
+ */
+const PYTHON_NUMBER = /"[^"\\]*(?:\\[^][^"\\]*)*(?:"|\\?$)|-?Infinity|NaN/g;
 /** How JSON spells such numbers: one that is too large is read as infinite. */
 const PYTHON_NUMBERS: Readonly<Record<string, string>> = {
   "Infinity": "1e999",

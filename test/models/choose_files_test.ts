@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { openFolder } from "../../src/hub/model_folder.ts";
+import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readGraph } from "../../src/models/folder/graph_file.ts";
 import { cutGraph } from "../../src/graph/cut/cut_graph.ts";
 import { chooseCutGraphs } from "../../src/models/load/choose_files.ts";
@@ -94,8 +95,10 @@ Deno.test("chooseCutGraphs() keeps the graph that it has read and cut, for one l
   await Deno.writeTextFile(path, '{"model_type": "llama", "max_position_embeddings": 64}');
   const reopened = await openFolder(folder.path);
   const graphs = await chooseCutGraphs(reopened, WANTED, { device: "gpuWithF16" });
-  const chosen = graphs.takeRead("onnx/model_q4.onnx")!;
-  graphs.keepRead("onnx/model_q4.onnx", chosen);
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const read = { path: "onnx/model_q4.onnx", version: await files.version("model_q4.onnx") };
+  const chosen = graphs.takeRead(read.path, read.version)!;
+  graphs.keepRead({ ...read, model: chosen });
   const backend = { kind: "webgpu", hasF16: true, adapter: "a card" } as const;
   const context = { folder: reopened, graphs, backend, onProgress: () => {} };
   await using first = await readGraph(context);
@@ -105,4 +108,16 @@ Deno.test("chooseCutGraphs() keeps the graph that it has read and cut, for one l
   const cut = cutGraph(first.model, { contextLength: 64 });
   assert.equal(cutGraph(first.model, { contextLength: 64 }), cut);
   assert.notEqual(cutGraph(first.model, { contextLength: 32 }), cut);
+});
+
+Deno.test("a graph whose file is replaced after it was chosen is read again", async () => {
+  await using made = await makeFolder({ _q4: "cut", _fp16: "not cut" });
+  const { folder } = made;
+  const graphs = await chooseCutGraphs(folder, WANTED, { device: "gpuWithF16" });
+  assert.equal(graphs.main.path, "onnx/model_q4.onnx");
+  // This one is "not cut".
+  await Deno.rename(join(folder.path, "onnx/model_fp16.onnx"), join(folder.path, graphs.main.path));
+  const backend = { kind: "webgpu", hasF16: true, adapter: "a card" } as const;
+  await using graph = await readGraph({ folder, graphs, backend, onProgress: () => {} });
+  assert.ok("refused" in cutGraph(graph.model, { contextLength: 64 }), "the graph before");
 });

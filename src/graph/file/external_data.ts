@@ -82,6 +82,11 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     return (await (await this.#file(file)).handle.stat()).size;
   }
 
+  /** Identifies the contents of a file when it was opened, by its size and modification time. */
+  async version(file: string): Promise<string> {
+    return getVersion((await this.#file(file)).first);
+  }
+
   async resolvePath(file: string): Promise<string> {
     await this.#file(file);
     return await Deno.realPath(this.#path(file));
@@ -89,11 +94,11 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
 
   async requireUnchanged(): Promise<void> {
     for (const [file, opened] of this.#open) {
-      const { size, mtime } = await Deno.stat(this.#path(file));
+      const now = await Deno.stat(this.#path(file));
       const { first } = await opened;
-      if (size === first.size && mtime?.getTime() === first.mtime?.getTime()) continue;
+      if (getVersion(now) === getVersion(first)) continue;
       throw new StartupError(
-        `${this.#path(file)} changed while it was loaded (${first.size} bytes, now ${size}): ` +
+        `${this.#path(file)} changed while it was loaded (${first.size} bytes, now ${now.size}): ` +
           "start again once nothing writes to it any more.",
       );
     }
@@ -130,6 +135,10 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     }
     this.#open.clear();
   }
+}
+
+function getVersion({ size, mtime }: Deno.FileInfo): string {
+  return `${size} ${mtime?.getTime()}`;
 }
 
 async function openFile(path: string, root: string): Promise<OpenFile> {

@@ -52,6 +52,14 @@ export interface ChosenGraph {
   readonly path: string;
 }
 
+/** A graph that was read, whose weights are still in its file. */
+interface ReadGraph {
+  readonly path: string;
+  /** Version of the file, because the weights of another version would be at other offsets. */
+  readonly version: string;
+  readonly model: ModelProto;
+}
+
 /** The graphs of a model, each in its dtype. */
 export class ChosenGraphs {
   /** All graphs, the main one first. */
@@ -59,8 +67,8 @@ export class ChosenGraphs {
   /** Files that would have been preferred, but do not exist. */
   readonly missed: readonly string[];
   readonly #folderPath: string;
-  /** A graph that was read to choose it, and its path. */
-  #read: { readonly path: string; readonly model: ModelProto } | undefined;
+  /** A graph that was read to choose it. */
+  #read: ReadGraph | undefined;
 
   constructor(
     folder: ModelFolder,
@@ -77,16 +85,20 @@ export class ChosenGraphs {
   }
 
   /** Keeps a graph that was read to choose it, until it is loaded. */
-  keepRead(path: string, model: ModelProto): void {
-    this.#read = { path, model };
+  keepRead(read: ReadGraph): void {
+    this.#read = read;
   }
 
-  /** Takes a graph that was kept. Afterwards it is no longer kept here, so that its memory can be freed. */
-  takeRead(path: string): ModelProto | undefined {
+  /**
+   * Takes a graph that was kept. Afterwards it is no longer kept here, so that its memory can be freed.
+   *
+   * @returns `undefined` if none was kept, or its file has another version now.
+   */
+  takeRead(path: string, version: string): ModelProto | undefined {
     if (this.#read?.path !== path) return undefined;
-    const { model } = this.#read;
+    const { model, version: before } = this.#read;
     this.#read = undefined;
-    return model;
+    return before === version ? model : undefined;
   }
 
   has(name: string): boolean {

@@ -52,8 +52,8 @@ export async function readGraph(
   await using opened = new AsyncDisposableStack();
   const files = opened.use(new FolderFiles(join(folder.path, dirname(path)), folder.path));
   // Opens the file, so that a change while it is loaded is noticed.
-  await files.size(basename(path));
-  const model = graphs.takeRead(path) ?? await readModel(files, basename(path));
+  const version = await files.version(basename(path));
+  const model = graphs.takeRead(path, version) ?? await readModel(files, basename(path));
   const kept = opened.move();
   return { ...chosen, model, files, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }

@@ -130,9 +130,10 @@ async function whyNotCut(
 ): Promise<string | typeof NO_DECODER | undefined> {
   const { path } = graphs.main;
   await using files = new FolderFiles(join(folder.path, dirname(path)), folder.path);
-  const model = graphs.takeRead(path) ?? await readModel(files, basename(path));
+  const version = await files.version(basename(path));
+  const model = graphs.takeRead(path, version) ?? await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
-  graphs.keepRead(path, model);
+  graphs.keepRead({ path, version, model });
   const contextLength = Math.min(findContextLength(folder) ?? MAX_TOKENS, MAX_TOKENS);
   const result = await cutAny(model, contextLength);
   return "refused" in result ? result.refused : undefined;

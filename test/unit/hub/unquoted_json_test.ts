@@ -38,6 +38,14 @@ Deno.test("readAnyJson() reads what Python and editors write: infinities, NaN, a
     assert.deepEqual(await readAnyJson(folder, "config.json"), value);
     Deno.writeTextFileSync(join(folder, "config.json"), '{"a": InfinityNaN}');
     await assert.rejects(readAnyJson(folder, "config.json"), /it is not valid JSON/);
+    // Strings that are not closed: one of them was searched for its end from each of its quotation marks.
+    for (const unit of ['\\"', "\\", '"\\\n', "a", "Infinity"]) {
+      Deno.writeTextFileSync(
+        join(folder, "config.json"),
+        `{"a": NaN, "b": "${unit.repeat(2 ** 20)}`,
+      );
+      await assert.rejects(readAnyJson(folder, "config.json"), /it is not valid JSON/);
+    }
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
