@@ -145,8 +145,13 @@ alias chunk = $CHUNK;
 @group(0) @binding(5) var<storage, read> levels: array<chunk>;
 // elem [outputs, BLOCKS].
 @group(0) @binding(6) var<storage, read> scales: array<elem>;
+//# if HAS_FLOAT_ZERO_POINTS
+// elem [outputs, BLOCKS].
+@group(0) @binding(7) var<storage, read> zero_points: array<elem>;
+//# else
 // [outputs, ceil(BLOCKS * BITS / 8)] bytes.
 @group(0) @binding(7) var<storage, read> zero_points: array<u32>;
+//# end
 
 override BITS: u32;
 override BLOCKS: u32;
@@ -156,10 +161,14 @@ fn zero_point(row: u32, block: u32) -> f32 {
   if (!HAS_ZERO_POINTS) {
     return f32(1u << (BITS - 1u));
   }
+  //# if HAS_FLOAT_ZERO_POINTS
+  return f32(zero_points[row * BLOCKS + block]);
+  //# else
   let per_byte = 8u / BITS;
   let byte = row * ((BLOCKS + per_byte - 1u) / per_byte) + block / per_byte;
   let level = zero_points[byte / 4u] >> ((byte % 4u) * 8u + (block % per_byte) * BITS);
   return f32(level & ((1u << BITS) - 1u));
+  //# end
 }
 //# if IS_LOOPED
 

@@ -22,6 +22,8 @@ export type MatrixFormat =
     /** Number of weights per block: a power of two, at least 16, that fills whole 32-bit words. */
     readonly blockSize: number;
     readonly hasZeroPoints: boolean;
+    /** Whether zero points are elem, and lie between levels. */
+    readonly hasFloatZeroPoints?: boolean;
     /** Whether rows may be rounded to 8 bits per block: ONNX Runtime's accuracy level 4. */
     readonly allowsInt8?: boolean;
   }

@@ -94,6 +94,7 @@ export function makeMatrixSource(
       IS_NBITS: weights.kind === "nbits",
       IS_ALIGNED: matrixRows % 4 === 0,
       IS_LOOPED: isLooped,
+      HAS_FLOAT_ZERO_POINTS: weights.kind === "nbits" && (weights.hasFloatZeroPoints ?? false),
       CHUNK: words === 1 ? "array<u32, 1>" : `vec${words}<u32>`,
       CHUNK_WORDS: words,
     });

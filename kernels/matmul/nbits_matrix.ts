@@ -6,6 +6,9 @@
  * and their lower halves; if blocks have 16 weights, the planes are the even and the odd blocks. The planes of a block
  * lie one after the other, and rows contain a copy of the block for each plane.
  *
+ * A zero point `z` between levels is a plane too: as `scale * (level - z)` is `scale * (level - middle) + scale * (middle
+ * - z)`, its weights are all 1, and its scale is `scale * (middle - z)`.
+ *
  * @module
  */
 import type { KernelExports } from "../cpu/kernel_module.ts";
@@ -29,6 +32,8 @@ export interface NbitsMatrix {
   /** Number of weights per scale: 16, or a multiple of {@linkcode BLOCK}. */
   readonly blockSize: number;
   readonly hasZeroPoints: boolean;
+  /** Whether zero points are floats, and lie between levels. */
+  readonly hasFloatZeroPoints?: boolean | undefined;
 }
 
 /** Reads the parts of a matrix; the number of blocks is `ceil(k / blockSize)`. */
@@ -37,20 +42,32 @@ export interface NbitsSource {
   readonly levels: ReadBytes;
   /** f32 `[outputs, blocks]`. */
   readonly scales: ReadBytes;
-  /** u8 `[outputs, ceil(blocks * bits / 8)]`. */
+  /** u8 `[outputs, ceil(blocks * bits / 8)]`, or f32 `[outputs, blocks]`. */
   readonly zeroPoints?: ReadBytes | undefined;
 }
 
 /** Number of planes of a matrix. */
-export function numPlanes({ bits, blockSize }: Pick<NbitsMatrix, "bits" | "blockSize">): number {
-  return (bits === 8 ? 2 : 1) * (blockSize < BLOCK ? 2 : 1);
+export function numPlanes(
+  matrix: Pick<NbitsMatrix, "bits" | "blockSize" | "hasFloatZeroPoints">,
+): number {
+  return planesPerPart(matrix) * (matrix.blockSize < BLOCK ? 2 : 1);
+}
+
+/** Number of planes of a block, or of half a block if blocks are split. */
+function planesPerPart(
+  { bits, hasFloatZeroPoints }: Pick<NbitsMatrix, "bits" | "hasFloatZeroPoints">,
+): number {
+  return (bits === 8 ? 2 : 1) + (hasFloatZeroPoints ? 1 : 0);
 }
 
 /** Whether the kernel reads zero points; for 1 and 2 bits they are subtracted from the levels. */
 export function hasZeros(
-  { bits, hasZeroPoints }: Pick<NbitsMatrix, "bits" | "hasZeroPoints">,
+  { bits, hasZeroPoints, hasFloatZeroPoints }: Pick<
+    NbitsMatrix,
+    "bits" | "hasZeroPoints" | "hasFloatZeroPoints"
+  >,
 ): boolean {
-  return bits === 8 || (bits === 4 && hasZeroPoints);
+  return bits === 8 || (bits === 4 && hasZeroPoints && !hasFloatZeroPoints);
 }
 
 /** Number of f32 elements that a packed matrix takes. */
@@ -112,12 +129,15 @@ export async function packNbits(
 }
 
 /** Bytes of an output in each part of the file. */
-function fileBytes({ k, bits, blockSize }: NbitsMatrix): Record<keyof NbitsSource, number> {
+function fileBytes(
+  { k, bits, blockSize, hasFloatZeroPoints }: NbitsMatrix,
+): Record<keyof NbitsSource, number> {
   const blocks = Math.ceil(k / blockSize);
+  const scales = blocks * Float32Array.BYTES_PER_ELEMENT;
   return {
     levels: blocks * blockSize * bits / 8,
-    scales: blocks * Float32Array.BYTES_PER_ELEMENT,
-    zeroPoints: Math.ceil(blocks * bits / 8),
+    scales,
+    zeroPoints: hasFloatZeroPoints ? scales : Math.ceil(blocks * bits / 8),
   };
 }
 
@@ -138,17 +158,18 @@ interface Planes {
 }
 
 function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
-  const { k, bits, blockSize } = matrix;
+  const { k, bits, blockSize, hasFloatZeroPoints } = matrix;
   const perOutput = fileBytes(matrix);
   const [fileBlocks, halves] = [perOutput.scales / 4, blockSize < BLOCK ? 2 : 1];
   const outputs = part.scales.length / fileBlocks;
-  const isPlain = bits === 4 && halves === 1 && k === fileBlocks * blockSize;
+  const floatZeros = hasFloatZeroPoints ? new Float32Array(part.zeroPoints!.buffer) : undefined;
+  const planesOfPart = planesPerPart(matrix);
+  const isPlain = bits === 4 && planesOfPart * halves === 1 && k === fileBlocks * blockSize;
   // The file already has the kernel's layout.
   if (isPlain && blockSize === BLOCK && !part.zeroPoints) {
     return { levels: part.levels, scales: part.scales, zeros: new Uint8Array(0) };
   }
   const numParts = k / BLOCK * halves;
-  const planesOfPart = bits === 8 ? 2 : 1;
   const length = outputs * numParts * planesOfPart;
   const levels = isPlain ? part.levels : new Uint8Array(length * PLANE_BYTES);
   const [scales, zeros] = [new Float32Array(length), new Uint8Array(length)];
@@ -160,7 +181,7 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
     for (let i = 0; i < numParts; i++) {
       const scaleAt = Math.floor(i / partsPerScale);
       const scale = part.scales[output * fileBlocks + scaleAt]!;
-      const zero = part.zeroPoints
+      const zero = part.zeroPoints && !floatZeros
         ? levelAt(part.zeroPoints, bits, output * perOutput.zeroPoints * 8 / bits + scaleAt)
         : middle;
       if (!isPlain) {
@@ -171,6 +192,11 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
       for (let p = 0; p < planesOfPart; p++, plane++) {
         scales[plane] = p === 0 ? scale : scale * 16;
         zeros[plane] = bits < 4 ? ZERO : (zero >> (4 * p)) & 15;
+        if (floatZeros && p === planesOfPart - 1) {
+          scales[plane] = scale * (middle - floatZeros[output * fileBlocks + scaleAt]!);
+          zeros[plane] = ZERO;
+          levels.fill((ZERO + 1) * 0x11, plane * PLANE_BYTES, (plane + 1) * PLANE_BYTES);
+        }
         if (halves === 1) continue;
         // The other half of the block is filled with levels that add nothing.
         const rest = plane * PLANE_BYTES + (i + 1) % 2 * PLANE_BYTES / 2;

@@ -273,13 +273,17 @@ function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
     throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not support.`);
   }
   const zeros = index.constants.get(zeroPoints);
-  if (zeros !== undefined && zeros.dtype !== "uint8") {
+  const hasFloatZeroPoints = zeros !== undefined && zeros.dtype !== "uint8";
+  if (hasFloatZeroPoints && zeros.dtype !== index.constants.get(scales!)?.dtype) {
     throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
   }
+  // ONNX Runtime does not round rows of products with such zero points.
+  const allowsInt8 = readIntAttribute(node, "accuracy_level") === 4 && !hasFloatZeroPoints;
   return {
     format: {
       ...{ kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
-      ...(readIntAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
+      ...hasFloatZeroPoints && { hasFloatZeroPoints },
+      ...allowsInt8 && { allowsInt8 },
     },
     k,
     outputs,

@@ -174,7 +174,10 @@ export class ProgramBuilder {
         x: x.tensor,
         weights: this.#weight(matrix.weights, isPacked ? "uint8" : elem),
         scales: this.#optional(matrix.scales, elem),
-        zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
+        zeroPoints: this.#optional(
+          matrix.zeroPoints,
+          isPacked && format.hasFloatZeroPoints ? elem : "uint8",
+        ),
         ...operands(),
         out: out.tensor,
       },

@@ -43,6 +43,7 @@ const MATRICES: readonly MatrixFormat[] = [
   { kind: "nbits", bits: 4, blockSize: 64, hasZeroPoints: true, allowsInt8: true },
   { kind: "nbits", bits: 4, blockSize: 16, hasZeroPoints: false },
   { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true },
+  { kind: "nbits", bits: 4, blockSize: 64, hasZeroPoints: true, hasFloatZeroPoints: true },
   { kind: "nbits", bits: 8, blockSize: 32, hasZeroPoints: false },
 ];
 const PLAIN: Omit<MatvecParams, "elem" | "weights"> = {

@@ -35,7 +35,9 @@ export function drawTensors(params: MatvecParams, { number, byte }: Draw): Refer
       ? {
         weights: bytes(matrixRows * blocks * weights.blockSize * weights.bits / 8),
         scales: floats(matrixRows * blocks, weights.bits === 8 ? 0.001 : 0.02),
-        zeroPoints: weights.hasZeroPoints
+        zeroPoints: weights.hasFloatZeroPoints
+          ? floats(matrixRows * blocks).map((x) => 2 ** (weights.bits - 1) * (1 + x / 4))
+          : weights.hasZeroPoints
           ? bytes(matrixRows * Math.ceil(blocks * weights.bits / 8))
           : undefined,
       }
@@ -91,7 +93,9 @@ export async function runMatvecOfSums(
     x: upload(gpu, tensors.x, elem),
     weights: weights instanceof Uint8Array ? uploadBytes(gpu, weights) : upload(gpu, weights, elem),
     scales: optional(tensors.scales),
-    zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
+    zeroPoints: zeroPoints instanceof Float32Array
+      ? upload(gpu, zeroPoints, elem)
+      : zeroPoints && uploadBytes(gpu, zeroPoints),
     affine: optional(params.sum ? Float32Array.from(vectors) : affine),
     bias: params.sum ? undefined : optional(bias),
     residual: optional(tensors.residual),

@@ -100,6 +100,21 @@ for (const elem of ["f32", "f16"] as const) {
     );
   }
 
+  kernelTest(
+    `matvec equals its reference with zero points between levels, ${elem}`,
+    async (gpu) => {
+      for (const bits of [4, 8] as const) {
+        const zeros = { hasZeroPoints: true, hasFloatZeroPoints: true };
+        const weights = { kind: "nbits", bits, blockSize: 64, ...zeros } as const;
+        const params = { ...PLAIN, elem, k: 128, x: { stride: 128, offset: 0 }, weights };
+        await check(gpu, params);
+        await check(gpu, params, { tiling: HARDWARE });
+        await check(gpu, params, { tiling: { ...HARDWARE, hasTiles: true }, numRows: 100 });
+      }
+    },
+    { ignore },
+  );
+
   for (const kind of ["rows", "columns"] as const) {
     kernelTest(
       `matvec equals its reference with a matrix stored by ${kind}, ${elem}`,

@@ -58,14 +58,18 @@ function makeTensors(
   numRows = ROWS,
 ) {
   const normal = makeNormal(5);
-  const { bits, blockSize, hasZeroPoints } = weights as Blocks;
+  const { bits, blockSize, hasZeroPoints, hasFloatZeroPoints } = weights as Blocks;
   const blocks = Math.ceil(k / blockSize);
   const bytes = (length: number) => new Uint8Array(length).map(() => Math.abs(normal()) * 1e4);
   return {
     x: random(numRows * x.stride, normal).map((value, i) => i % 37 === 0 ? value * 8 : value),
     weights: bytes(matrixRows * blocks * blockSize * bits / 8),
     scales: random(matrixRows * blocks, normal, bits === 8 ? 0.001 : 0.02),
-    zeroPoints: hasZeroPoints ? bytes(matrixRows * Math.ceil(blocks * bits / 8)) : undefined,
+    zeroPoints: hasFloatZeroPoints
+      ? random(matrixRows * blocks, normal, 2 ** (bits - 2))
+      : hasZeroPoints
+      ? bytes(matrixRows * Math.ceil(blocks * bits / 8))
+      : undefined,
     gamma: norm && random(k, normal),
     beta: norm?.hasBeta ? random(k, normal) : undefined,
     bias: hasBias ? random(matrixRows, normal) : undefined,
@@ -126,7 +130,7 @@ async function openProduct(
   await rows.packMatrix(weights, matrix, {
     levels: readReader(tensors.weights),
     scales: readReader(new Uint8Array(tensors.scales.buffer)),
-    zeroPoints: tensors.zeroPoints && readReader(tensors.zeroPoints),
+    zeroPoints: tensors.zeroPoints && readReader(new Uint8Array(tensors.zeroPoints.buffer)),
   });
   const kernel = rows.product(params, { ...placed, weights, out }, false);
   return () => {
@@ -150,11 +154,12 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
   ["an incomplete last block of weights", withWeights(PLAIN, { blockSize: 128 })],
   ...([1, 2, 4, 8] as const).flatMap((bits) =>
     [16, 32, 64, 128].slice(bits === 1 ? 1 : 0).flatMap((blockSize) =>
-      [false, true].map((hasZeroPoints) =>
+      ["no", "packed", "float"].map((zeros) =>
         [
-          `${bits} bits in blocks of ${blockSize}${hasZeroPoints ? " with zero points" : ""}`,
+          `${bits} bits in blocks of ${blockSize} with ${zeros} zero points`,
           withWeights({ ...FULL, k: 256, x: { stride: 264, offset: 4 } }, {
-            ...{ bits, blockSize, hasZeroPoints },
+            ...{ bits, blockSize, hasZeroPoints: zeros !== "no" },
+            hasFloatZeroPoints: zeros === "float",
           }),
         ] as const
       )
@@ -180,6 +185,7 @@ const VARIANTS: readonly Partial<Blocks>[] = [
   {},
   { allowsInt8: false },
   { hasZeroPoints: true },
+  { hasZeroPoints: true, hasFloatZeroPoints: true },
   { bits: 8, allowsInt8: false },
 ];
 

@@ -269,7 +269,8 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
   ) as [number, number, number];
   const bits = readIntAttribute(node, "bits") ?? 4;
   const [, , scales, zeroPoints] = node.inputs.map((name) => index.constants.get(name));
-  if ((bits !== 4 && bits !== 8) || scales === undefined || (node.inputs[4] ?? "") !== "") {
+  const isKnown = (bits === 4 || bits === 8) && (zeroPoints?.dtype ?? "uint8") === "uint8";
+  if (!isKnown || scales === undefined || (node.inputs[4] ?? "") !== "") {
     throw new Refusal(`Hearth does not know the experts' product ${describeNode(node)}.`);
   }
   const hasZeroPoints = zeroPoints !== undefined;

@@ -10,12 +10,12 @@ import {
   type NormParams,
 } from "../../../kernels/matmul/matvec_params.ts";
 
-/** The kernel's tensors: float32 except levels and zero points. */
+/** The kernel's tensors: float32 except levels and zero points that are levels. */
 export interface ReferenceMatvecTensors {
   readonly x: Float32Array;
   readonly weights: Float32Array | Uint8Array;
   readonly scales?: Float32Array | undefined;
-  readonly zeroPoints?: Uint8Array | undefined;
+  readonly zeroPoints?: Uint8Array | Float32Array | undefined;
   readonly gamma?: Float32Array | undefined;
   readonly beta?: Float32Array | undefined;
   /** Only for rows that are sums. */
@@ -106,7 +106,9 @@ function unpackMatrix(
     const [row, i] = [Math.floor(at / k), at % k];
     const block = Math.floor(i / blockSize);
     const level = levelAt(weights as Uint8Array, blocks * blockSize / perByte, row, i);
-    const zero = zeroPoints
+    const zero = zeroPoints instanceof Float32Array
+      ? zeroPoints[row * blocks + block]!
+      : zeroPoints
       ? levelAt(zeroPoints, Math.ceil(blocks / perByte), row, block)
       : 2 ** (bits - 1);
     return (level - zero) * scales![row * blocks + block]!;

@@ -29,7 +29,9 @@ function makeParams({ int, pick }: Random): MatvecParams {
       kind,
       bits: pick(LEVEL_BITS),
       blockSize: pick([32, 64, 128]),
-      hasZeroPoints: pick([true, false]),
+      ...pick([{ hasZeroPoints: false }, { hasZeroPoints: true }, {
+        ...{ hasZeroPoints: true, hasFloatZeroPoints: true },
+      }]),
     }
     : { kind };
   const norm = pick(["none", "rms", "layer"]);
