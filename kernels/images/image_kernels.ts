@@ -9,7 +9,6 @@ import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { type MaskFormat, type TensorFormat, weighAxis } from "./image_reference.ts";
 import resizeSource from "./resize_normalize.wgsl" with { type: "text" };
-import rowsSource from "./resize_rows.wgsl" with { type: "text" };
 import type { Weights } from "../../src/media/resample_filter.ts";
 import compositeSource from "./composite_alpha.wgsl" with { type: "text" };
 
@@ -21,7 +20,7 @@ const ROWS_BINDINGS = {
   wide: "read_write",
 } as const;
 const RESIZE_BINDINGS = {
-  wide: "read",
+  resized: "read",
   rows: "read",
   weights: "read",
   format: "read",
@@ -73,7 +72,7 @@ export class ResizeNormalize {
     this.#gpu = gpu;
     this.#shrinkRows = Kernel.get(gpu, {
       name: "resize_rows",
-      source: rowsSource,
+      source: resizeSource,
       bindings: ROWS_BINDINGS,
       constants: RESIZE_WORKGROUP,
     });
@@ -115,7 +114,7 @@ export class ResizeNormalize {
       wide,
     }, workgroups(contentWidth, height));
     this.#normalize.encode(pass, {
-      wide,
+      resized: wide,
       rows: rows.spans,
       weights: rows.weights,
       format: this.#format,
