@@ -25,6 +25,7 @@ import {
   type DecoderBuilder,
   type DecoderOptions,
   inMemory,
+  lengths,
   MASK,
   POSITIONS,
   projections,
@@ -32,6 +33,7 @@ import {
 } from "../unit/graph/test_decoder.ts";
 import {
   addFalconBias,
+  additiveMask,
   addMptBias,
   addMptTable,
   bloomAttention,
@@ -266,8 +268,8 @@ function addChoice(graph: DecoderBuilder, rows: string): string {
 }
 
 /** ALiBi as mobius writes it: a mask of negative distances times slopes, without an input for padding. */
-const attendByDistance: AddAttention = (graph, layer) => {
-  const { heads, kvHeads } = graph.sizes;
+function addDistances(graph: DecoderBuilder, layer: Parameters<AddAttention>[1]): string {
+  const { heads } = graph.sizes;
   const name = "distances";
   if (!graph.nodes.some(({ outputs }) => outputs.includes(name))) {
     const length = (tensor: string, axis: number) =>
@@ -296,12 +298,42 @@ const attendByDistance: AddAttention = (graph, layer) => {
       outputs: [name],
     });
   }
-  const operands = [...projections(graph, layer), name, layer.pastKey, layer.pastValue];
+  return name;
+}
+
+const attendByDistance: AddAttention = (graph, layer) => {
+  const { heads, kvHeads } = graph.sizes;
+  const mask = addDistances(graph, layer);
+  const operands = [...projections(graph, layer), mask, layer.pastKey, layer.pastValue];
   return graph.add("Attention", operands, {
     outputs: [`attended_${layer.index}`, layer.presentKey, layer.presentValue],
     attributes: { q_num_heads: heads, kv_num_heads: kvHeads },
   });
 };
+
+/** `GroupQueryAttention` with a bias, a soft cap and a window of its own. */
+function attendInGroups(
+  addBias: (graph: DecoderBuilder, layer: Parameters<AddAttention>[1]) => string,
+  window: number,
+): AddAttention {
+  return (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const bias = addBias(graph, layer);
+    const operands = [...projections(graph, layer), layer.pastKey, layer.pastValue];
+    return graph.add(
+      "GroupQueryAttention",
+      [...operands, ...lengths(graph), "", "", "", bias],
+      {
+        domain: "com.microsoft",
+        outputs: [`attended_${layer.index}`, layer.presentKey, layer.presentValue],
+        attributes: {
+          ...{ num_heads: heads, kv_num_heads: kvHeads, local_window_size: window },
+          softcap: { float: 0.7 },
+        },
+      },
+    );
+  };
+}
 
 /** Attention with heads of values that are smaller than those of keys, like DeepSeek's. */
 const attendToSmallValues: AddAttention = (graph, layer) => {
@@ -374,6 +406,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "MPT's ALiBi": { attention: spelledOut({ scores: addMptBias }) },
   "MPT's ALiBi in a table": { attention: spelledOut({ scores: addMptTable }) },
   "ALiBi in ONNX's own attention": { attention: attendByDistance },
+  "ALiBi in the bias of GroupQueryAttention": { attention: attendInGroups(addDistances, 3) },
+  "a window in the bias of GroupQueryAttention": {
+    attention: attendInGroups((graph) => additiveMask(graph, { window: 9 }), -1),
+  },
   "Mamba-2 in operators": {
     attention: spell("none"),
     options: { states: [mamba2(0), mamba2(1)] },

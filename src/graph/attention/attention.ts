@@ -172,6 +172,11 @@ export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>
   }
 }
 
+/** @throws {Refusal} because slopes are relative to the query's own key, but sinks have no position. */
+export function refuseBiasedSinks(of: string): never {
+  throw new Refusal(`${of} has sinks and a bias by distance (ALiBi) at once.`);
+}
+
 /** @throws {Refusal} unless a tensor has the expected value in every short run. */
 export function requireValues(
   { probes }: Search,

@@ -11,7 +11,9 @@ import {
   holdsPositions,
   type Operand,
   positive,
+  proveNodeMask,
   readScale,
+  refuseBiasedSinks,
   refuseInputs,
   requireCache,
   requireConstant,
@@ -67,7 +69,7 @@ function readSinks(node: Node, search: Search, heads: number): StoredTensor | un
   };
 }
 
-/** `GroupQueryAttention`: always causal, q, k and v packed or separate. */
+/** `GroupQueryAttention`: always causal, q, k and v packed or separate. Its bias may hide more keys, or be ALiBi. */
 export function findGroupQueryAttention(
   node: Node,
   search: Search,
@@ -79,7 +81,7 @@ export function findGroupQueryAttention(
   const isQuantized = ["k_quant_type", "v_quant_type"].some((name) =>
     (readStringAttribute(node, name) ?? "NONE") !== "NONE"
   );
-  refuseInputs(node, { attention_bias: 10, ...isQuantized ? {} : { k_scale: 12, v_scale: 13 } });
+  if (!isQuantized) refuseInputs(node, { k_scale: 12, v_scale: 13 });
   if (readIntAttribute(node, "causal") === 0) {
     throw new Refusal(`${describeNode(node)} is not causal.`);
   }
@@ -106,6 +108,13 @@ export function findGroupQueryAttention(
     );
   }
   const rotary = readRotary(node, search);
+  const mask = proveNodeMask(node, search, { mask: getInputName(node, 10), isCausal: true });
+  const window = Math.min(
+    mask.localWindow ?? Infinity,
+    positive(readIntAttribute(node, "local_window_size")) ?? Infinity,
+  );
+  const sinks = readSinks(node, search, heads);
+  if (sinks !== undefined && mask.slopes !== undefined) refuseBiasedSinks(describeNode(node));
   return normaliseHeads(node, {
     name: getName(node),
     q: rows(query),
@@ -118,10 +127,11 @@ export function findGroupQueryAttention(
     vHeadDim,
     scale: readScale(node, headDim),
     rotary,
-    localWindow: positive(readIntAttribute(node, "local_window_size")),
+    localWindow: Number.isFinite(window) ? window : undefined,
     softcap: positive(readFloatAttribute(node, "softcap")),
-    sinks: readSinks(node, search, heads),
-    maxPositions: rotary?.cos.shape[0] ?? Infinity,
+    sinks,
+    slopes: mask.slopes,
+    maxPositions: Math.min(mask.maxPositions, rotary?.cos.shape[0] ?? Infinity),
   });
 }
 

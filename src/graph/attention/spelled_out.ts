@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { type FoundAttention, getName, type Search } from "./attention.ts";
+import { type FoundAttention, getName, refuseBiasedSinks, type Search } from "./attention.ts";
 import { findSlopes, type MaskReader, readVisibility, type Visibility } from "./attention_mask.ts";
 import { countElements } from "../file/tensor.ts";
 import type { Value } from "../evaluate/value.ts";
@@ -183,10 +183,7 @@ export function findSpelledOut(
   if (sinks !== undefined && !kind.takesBiases) {
     throw new Refusal(`${of} has sinks, which are only known in decoders.`);
   }
-  if (sinks !== undefined && slopes !== undefined) {
-    // Slopes are relative to the query's own key, but sinks have no position.
-    throw new Refusal(`${of} has sinks and a bias by distance (ALiBi) at once.`);
-  }
+  if (sinks !== undefined && slopes !== undefined) refuseBiasedSinks(of);
   return {
     name: getName(softmax),
     q: q.operand,

@@ -4,7 +4,7 @@ import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
-import { addFalconBias, additiveMask, joinSinks, spelledOut } from "./spelled_out.ts";
+import { addFalconBias, additiveMask, alibi, joinSinks, spelledOut } from "./spelled_out.ts";
 import {
   type AddAttention,
   decoder,
@@ -114,12 +114,22 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
     () => decoder(gqa({ attributes: { causal: 0 } })),
     /is not causal/,
   ],
-  "an attention bias Hearth's kernel lacks": [
+  "an attention bias that is no mask": [
     () =>
       decoder(gqa({
         inputs: (graph, inputs) => [...inputs, "", "", "", graph.weights([1, 1, 1, 1])],
       })),
-    /has an input attention_bias/,
+    /like a relative position bias/,
+  ],
+  "sinks and a bias by distance": [
+    () =>
+      decoder(gqa({
+        inputs: (graph, inputs) => [
+          ...[...inputs, "", "", "", alibi(graph)],
+          graph.weights([graph.sizes.heads]),
+        ],
+      })),
+    /has sinks and a bias by distance/,
   ],
   "rotary tables that are computed at run time": [
     () =>
