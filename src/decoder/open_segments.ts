@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Backend } from "../device/backend.ts";
+import type { Backend, KernelExecutor, KernelsOptions } from "../device/backend.ts";
 import type { DeviceWeights } from "../device/device_weights.ts";
-import type { KernelExecutor, KernelsOptions } from "../device/kernel_executor.ts";
 import { log } from "../base/log.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import {

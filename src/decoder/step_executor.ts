@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Backend } from "../device/backend.ts";
+import type { Backend, KernelExecutor } from "../device/backend.ts";
 import type { ExpertLayers, SequenceStates } from "../device/kernel_nodes.ts";
-import type { KernelExecutor } from "../device/kernel_executor.ts";
 import type { Slices } from "../device/attention.ts";
 import { lowerCut } from "../program/compile_cut.ts";
 import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";

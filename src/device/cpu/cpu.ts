@@ -15,6 +15,8 @@ import type { GraphSession, Tensor } from "../ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import type {
   Backend,
+  KernelExecutor,
+  KernelsOptions,
   OpenModelOptions,
   OpenSessionOptions,
   RowRange,
@@ -33,7 +35,6 @@ import type {
 } from "../encoder_attention.ts";
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./runtime.ts";
 import { CpuKernels, findRefusal } from "./kernels.ts";
-import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import { CpuStorages, makeTensor } from "./tensors.ts";
 import { CpuExperts, CpuStates } from "./kernel_nodes.ts";
 import { CpuImages, CpuSpeech } from "./media.ts";

@@ -9,7 +9,7 @@ import { checkRowKernel, SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import type { MatvecParams } from "../../../kernels/matmul/matvec_params.ts";
 import { RowFile } from "../../graph/file/stored_range.ts";
 import { type Dispatch, listTensors, type Program } from "../../program/program.ts";
-import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
+import type { KernelExecutor, KernelsOptions, KernelStep } from "../backend.ts";
 import { isLarge, listWidths, MAX_ROWS, MemoryPlan, packWeights } from "./memory_plan.ts";
 
 export class CpuKernels implements KernelExecutor {

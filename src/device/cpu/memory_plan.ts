@@ -14,7 +14,7 @@ import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts"
 import { readFloats, readRange, RowFile } from "../../graph/file/stored_range.ts";
 import { countStoredBytes, type StoredTensor } from "../../graph/file/tensor.ts";
 import type { Dispatch, Program } from "../../program/program.ts";
-import type { KernelsOptions } from "../kernel_executor.ts";
+import type { KernelsOptions } from "../backend.ts";
 
 /** Rows that are computed at a time. */
 export const MAX_ROWS = 8;

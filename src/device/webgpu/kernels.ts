@@ -19,7 +19,7 @@ import { readFloats } from "../../graph/file/stored_range.ts";
 import type { StoredTensor } from "../../graph/file/tensor.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
+import type { KernelExecutor, KernelsOptions, KernelStep } from "../backend.ts";
 import type { LayoutConstants } from "../attention.ts";
 
 /** A kernel that is recorded on buffers by their roles. */

@@ -16,6 +16,8 @@ import { type GraphSession, prepareRuntime, Tensor } from "../ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import type {
   Backend,
+  KernelExecutor,
+  KernelsOptions,
   LogitRows,
   OpenModelOptions,
   RowRange,
@@ -25,7 +27,6 @@ import type {
 } from "../backend.ts";
 import type { AttentionOptions, PagedAttention } from "../attention.ts";
 import { DeviceWeights, type DeviceWeightsOptions } from "../device_weights.ts";
-import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import type { ImageKernels, SpeechKernels, SpeechOptions } from "../media.ts";
 import type {
   CrossAttention,
