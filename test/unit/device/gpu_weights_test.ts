@@ -14,7 +14,7 @@ import { gpuTest } from "../../fixtures/engine/gpu.ts";
 const CASES = [
   ["../../../models/hearth-demo-chat/onnx", "model.onnx", 0],
   ["../../../models/hearth-demo-chat/onnx", "model_q4f16.onnx", 0],
-  // ONNX Runtime runs two of three segments.
+  // The first two of its three segments are given to ONNX Runtime.
   ["../../fixtures/graphs/exports", "gpt_neox_dynamo_18.onnx", 2],
 ] as const;
 
@@ -26,12 +26,12 @@ for (const [folder, file, numOfOrt] of CASES) {
       const result = cutGraph(await readModel(files, file), { contextLength: 64 });
       assert.ok("cut" in result);
       const compiled = compileForGpu(result.cut);
-      assert.equal(compiled.filter((each) => "refused" in each).length, numOfOrt);
+      assert.ok(!compiled.some((each) => "refused" in each));
       const { segments } = cutForGpu(result.cut, Infinity);
-      const read = compiled.flatMap((each) =>
+      const read = compiled.slice(numOfOrt).flatMap((each) =>
         "refused" in each ? [] : [each.few, each.many].flatMap(({ weights }) => weights)
       );
-      const lifted = segments.filter(({ index }) => "refused" in compiled[index]!)
+      const lifted = segments.filter(({ index }) => index < numOfOrt)
         .map(({ model }) => liftWeights(model));
       const buffers = [...read, ...lifted.flatMap(({ weights }) => weights)];
       const constants = lifted.flatMap(({ model }) => model.graph.initializers);
