@@ -10,7 +10,6 @@ import {
   eitherInput,
   followBack,
   type GraphIndex,
-  readIntegers,
   readScalar,
   readVector,
 } from "../graph/graph_index.ts";
@@ -18,10 +17,10 @@ import {
   type Node,
   readFloatAttribute,
   readIntAttribute,
-  readIntsAttribute,
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
+import { findSquared, isOfRows } from "../graph/rewrite/plain_norms.ts";
 
 const CASTS = new Set(["Cast"]);
 
@@ -150,7 +149,7 @@ function matchNormalized(index: GraphIndex, name: string): Normalized | undefine
       ? eitherInput(sum, (input) => readScalar(index, input))
       : undefined;
     const square = epsilon && findMean(index, epsilon.other);
-    const root = square && findSquare(index, square);
+    const root = square && findSquared(index, square);
     if (
       root === undefined || followBack(index, root, CASTS) !== followBack(index, numerator, CASTS)
     ) {
@@ -187,16 +186,5 @@ function matchCentred(index: GraphIndex, name: string): Pick<Normalized, "kind" 
 /** Finds the tensor whose mean along the last axis is `name`. */
 function findMean(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
-  if (node?.opType !== "ReduceMean" || readIntAttribute(node, "keepdims") === 0) return undefined;
-  const axes = readIntsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
-  return axes?.length === 1 && axes[0] === -1 ? node.inputs[0] : undefined;
-}
-
-function findSquare(index: GraphIndex, name: string): string | undefined {
-  const node = index.producers.get(name);
-  const [left, right] = node?.inputs ?? [];
-  const isSquare = node?.opType === "Pow"
-    ? readScalar(index, right) === 2
-    : node?.opType === "Mul" && left === right;
-  return isSquare ? left : undefined;
+  return node?.opType === "ReduceMean" && isOfRows(index, node) ? node.inputs[0] : undefined;
 }

@@ -108,13 +108,13 @@ function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | u
 }
 
 /** Whether a node only reduces the last axis, and keeps it with size 1. */
-function isOfRows(index: GraphIndex, node: Node): boolean {
+export function isOfRows(index: GraphIndex, node: Node): boolean {
   const axes = readIntsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && axes[0] === -1 && readIntAttribute(node, "keepdims") !== 0;
 }
 
 /** Finds the tensor whose squares a tensor holds. */
-function findSquared(index: GraphIndex, name: string): string | undefined {
+export function findSquared(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   const [left, right] = node?.inputs ?? [];
   const isSquare = node?.opType === "Pow"
