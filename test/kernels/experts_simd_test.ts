@@ -105,7 +105,7 @@ Deno.test("SimdExperts holds layers of several sizes in one memory", async () =>
   }
 });
 
-Deno.test("routeRows() chooses and weighs experts like the reference", () => {
+Deno.test("routeRows() chooses and weights experts like the reference", () => {
   for (const params of Object.values(CASES)) {
     const tensors = makeTensors(params, 9);
     const bias = tensors.routerBias && Float32Array.from(tensors.routerBias);

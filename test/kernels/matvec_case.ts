@@ -62,7 +62,7 @@ export interface MatvecRun {
 interface MatvecRunOptions {
   readonly numRows: number;
   readonly tiling?: MatvecTiling | undefined;
-  /** Whether it only has the programs that opening compiles. */
+  /** Whether the kernel has only the programs that `compile()` makes when a model is opened. */
   readonly isNew?: boolean;
 }
 

@@ -121,7 +121,7 @@ for (const elem of ["f32", "f16"] as const) {
       async (gpu) => {
         const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
         const all = [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const;
-        // Its loops and edges are the same as with f32.
+        // The loops and edges with f16 are the same as with f32.
         for (const [k, n] of elem === "f32" ? all : [all[0], all[2], all[5]]) {
           const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
           const params = { ...PLAIN, elem, ...sizes, weights: { kind } };
@@ -267,7 +267,7 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore: elem === "f16" && !HAS_F16 });
 }
 
-kernelTest("matvec writes a part of each row and leaves the rest", async (gpu) => {
+kernelTest("matvec writes a part of each row and leaves the rest unchanged", async (gpu) => {
   for (const tiling of [undefined, HARDWARE]) {
     const params = { ...PLAIN, n: 13, matrixRows: 13 };
     const tensors = makeTensors(params);

@@ -36,7 +36,7 @@ Deno.test("widen() returns the value of every float16", () => {
   assertSameValues(wide, new Float32Array(halves));
 });
 
-Deno.test("Candidates keep the same as a sort, ties by lower id", () => {
+Deno.test("Candidates keeps the tokens that a sort puts first, ties by lower id", () => {
   const normal = makeNormal(8);
   for (let round = 0; round < 200; round++) {
     const size = 1 + round % 90;

@@ -93,7 +93,6 @@ Deno.test("resizeNormalize() has the levels of the image that resize() returns, 
       if (error > 0) numOff++;
     }
   }
-  // Its weights are fixed-point numbers.
   assert.ok(numOff <= output.length / 200, `${numOff} of ${output.length} are off by a level`);
   const clear = { ...opaque, data: opaque.data.map((level, i) => i % 4 === 3 ? 0 : level) };
   const same = new Float32Array(output.length);

@@ -381,7 +381,7 @@ Deno.test("EmbeddingModel returns the memory of its largest batch", {
   const texts = Array.from({ length: 32 }, () => Array<number>(510).fill(100));
   await embed(model, [texts[0]!]);
   const before = Deno.memoryUsage().rss;
-  // Its attention weights alone need 128 MiB.
+  // The attention weights of this batch alone need 128 MiB.
   await embed(model, texts);
   trimOwnArena();
   const stays = () => (Deno.memoryUsage().rss - before) / MIB;

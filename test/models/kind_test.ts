@@ -25,7 +25,7 @@ const KINDS = {
 for (const [model, kind] of Object.entries(KINDS)) {
   const folder = findModelFolder(model);
   Deno.test({
-    name: `familyOf() takes ${model} for ${kind}${
+    name: `identifyFamily() recognizes ${model} as ${kind}${
       unlessThere(folder !== undefined, `models/${model}`, "a published folder")
     }`,
     ignore: folder === undefined,

@@ -38,14 +38,17 @@ for (const family of OCR_FAMILIES) {
     }
   });
 
-  cpuTest(`OcrModel on the CPU writes the same as transformers.js: ${family}`, async (backend) => {
-    await using tiny = await makeTinyOcr(family);
-    await using model = await openModel(tiny.folder, { backend });
-    await checkGoldens(tiny.folder, family, model);
-  });
+  cpuTest(
+    `OcrModel on the CPU reads the same text as transformers.js: ${family}`,
+    async (backend) => {
+      await using tiny = await makeTinyOcr(family);
+      await using model = await openModel(tiny.folder, { backend });
+      await checkGoldens(tiny.folder, family, model);
+    },
+  );
 
   if (!ON_WEBGPU.has(family)) continue;
-  gpuTest(`OcrModel on WebGPU writes the same as transformers.js: ${family}`, async (gpu) => {
+  gpuTest(`OcrModel on WebGPU reads the same text as transformers.js: ${family}`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await using tiny = await makeTinyOcr(family);
     await using model = await openModel(tiny.folder, { backend });

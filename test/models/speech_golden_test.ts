@@ -55,7 +55,7 @@ for (const name of TINY_SPEECH) {
     await assertGoldens(name, backend);
   });
 
-  // Its graph is that of wav2vec2, and a software adapter is slow for each token.
+  // HuBERT has the graph of wav2vec2, which is tested, and a software adapter is slow.
   if (name === "hubert") continue;
   gpuTest(`a tiny ${name} on WebGPU transcribes like transformers.js`, async (gpu) => {
     const maxSeconds = ["granite_speech", "voxtral"].includes(name) ? 2 : 7;

@@ -27,15 +27,15 @@ import { gpuTest } from "../fixtures/engine/gpu.ts";
 const F16_TIE = 0.05;
 
 /**
- * Tokens of a completion on WebGPU, where a software adapter needs 10 ms per step. Four blocks of the cache, including
- * the prompt, test the same as twenty.
+ * Number of tokens to generate on WebGPU, where a software adapter needs 10 ms per step. With the prompt they fill four
+ * blocks of the cache, which test the same as twenty.
  */
 const SHORT = 48;
 /** Like `SHORT`, for the other dtypes, which read the same cache. */
 const SHORTER = 24;
-/** Like `SHORT`, for an uncut graph, whose cache grows with each step: a step takes 100 ms. */
+/** Like `SHORT`, for an uncut graph, whose steps take 100 ms because its cache grows with each. */
 const SHORTEST = 4;
-/** Completions of such a graph, which runs one sequence at a time. */
+/** Number of completions by an uncut graph, which runs one sequence at a time. */
 const FEW = 2;
 
 const CASES: readonly { model: string; dtypes: readonly Dtype[] }[] = [

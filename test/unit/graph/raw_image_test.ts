@@ -60,7 +60,7 @@ Deno.test("loadTransformers() makes image processors in a worker equal Python's"
   }
 });
 
-Deno.test("image processors that resize tensors by a graph give the same in a worker as in Node", async () => {
+Deno.test("image processors that resize tensors by a graph give the same pixels in a worker as in Node", async () => {
   using processors = new Processors();
   for (const { name, config, width, height, dims, pixelValues } of stock) {
     const result = await processors.process(config, makeImage(width, height));

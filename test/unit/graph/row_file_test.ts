@@ -48,7 +48,7 @@ Deno.test("RowFile widens rows of f16", async () => {
 
 Deno.test("RowFile widens rows of bf16", async () => {
   const folder = await Deno.makeTempDir();
-  // The upper half of each float, which is all of it for these numbers.
+  // bf16 is the upper half of an f32. The lower halves of these numbers are 0.
   const bits = new Uint16Array(ELEMENTS.buffer).filter((_, i) => i % 2 === 1);
   await Deno.writeFile(`${folder}/weights`, new Uint8Array(bits.buffer));
   const data = { kind: "file", file: "weights", offset: 0, length: 24 } as const;

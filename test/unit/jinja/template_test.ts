@@ -138,7 +138,7 @@ const ENDLESS: Readonly<Record<string, string>> = {
     "{% set ns = namespace(x=3) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
   "a wide field": "{{ '{:999999999}'.format(1) }}",
   "a wide field of %": "{{ '%999999999d' % 1 }}",
-  "a wide field of % beside": "{{ '%*d' % (999999999, 1) }}",
+  "a wide field of %, as a parameter": "{{ '%*d' % (999999999, 1) }}",
   "a precise number": "{{ '%.999999999f' % 1 }}{{ '{:.999999999f}'.format(1.5) }}",
   "center": "{{ 'a' | center(999999999) }}",
   "ljust": "{{ 'a'.ljust(999999999) }}",

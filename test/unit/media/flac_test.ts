@@ -84,7 +84,7 @@ async function findTruncation(file: Uint8Array<ArrayBuffer>): Promise<string> {
   return message;
 }
 
-/** A file's magic and first block of metadata, as the only one, and its frames. */
+/** A file's magic and first block of metadata, which is marked as the last, and the file's frames. */
 function takeApart(file: Uint8Array<ArrayBuffer>): [head: Uint8Array, frames: Uint8Array[]] {
   const head = file.slice(0, HEAD_BYTES);
   let at = 4;

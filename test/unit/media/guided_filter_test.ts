@@ -72,7 +72,7 @@ Deno.test("fitToGuide() moves a blurred edge to the image's own edge", () => {
   const edge = (x: number) => x < 33 ? 0.8 : 0.2;
   const color = makePlane(64, 32, edge);
   const guide: ColorPlanes = [color, makePlane(64, 32, () => 0.5), makePlane(64, 32, () => 0.5)];
-  // Three pixels off, and eight wide.
+  // An edge that is 3 pixels away from the image's, and 8 pixels wide.
   const blurred = makePlane(64, 32, (x) => Math.min(1, Math.max(0, (34 - x) / 8)));
   const model = fitToGuide(guide, blurred, { radius: 8, epsilon: 1e-4 });
   const at = (x: number) => applied(guide, model, 16 * 64 + x);

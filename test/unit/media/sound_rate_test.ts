@@ -94,7 +94,7 @@ for (const rates of RATES) {
     }
   });
 
-  Deno.test(`AudioResampler gives the same for any chunks, ${from} to ${to} Hz`, () => {
+  Deno.test(`AudioResampler returns the same samples for any chunks, ${from} to ${to} Hz`, () => {
     const input = makeTone(1000, from, 5000).map((sample, i) => sample * Math.sin(i * i));
     const whole = resample(input, rates, input.length);
     assert.equal(whole.length, Math.ceil(input.length * to / from));

@@ -13,7 +13,7 @@ import {
 const folder = new URL("../../fixtures/audio/stored/", import.meta.url);
 const NAMES = [...Deno.readDirSync(folder)].map(({ name }) => name)
   .filter((name) => !/\.(?:f32|sh|py)$|^depth/.test(name)).sort();
-/** Requested rates of their encoders; Opus always has 48 kHz. */
+/** Sampling rates of the files, if not 8 kHz. */
 const RATES_HZ: Readonly<Record<string, number>> = { "opus.caf": 48_000 };
 /** Decoders of these formats compute in floating point, each in its own order. */
 const TOLERANCES: Readonly<Record<string, number>> = { "opus.caf": 4e-3, "mp3.wav": 1e-5 };

@@ -28,7 +28,7 @@ function shiftFragments(
   return shifted;
 }
 
-Deno.test("decodeAudio() puts silence before sound whose edit list begins without any", async () => {
+Deno.test("decodeAudio() puts silence before sound if its edit list begins with an empty edit", async () => {
   const late = await decodeWhole(readFixture("late_44k_stereo.mp4"), AAC_RATE_HZ);
   const alone = await decodeWhole(readFixture("speech_44k_stereo.m4a"), AAC_RATE_HZ);
   // 476 ms, then the encoder's own 1024 samples, which this edit list keeps.

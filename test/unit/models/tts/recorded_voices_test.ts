@@ -23,7 +23,7 @@ function openVoices(numBytes: number) {
   return { made, makeVoice };
 }
 
-Deno.test("RecordedVoices.voiceOf() makes one voice per recording, also concurrently", async () => {
+Deno.test("RecordedVoices.encodeVoice() makes one voice per recording, also concurrently", async () => {
   const { made, makeVoice } = openVoices(MIB);
   const [first, second] = await Promise.all([makeVoice(100), makeVoice(100)]);
   assert.equal(first, second);
@@ -33,7 +33,7 @@ Deno.test("RecordedVoices.voiceOf() makes one voice per recording, also concurre
   assert.equal(made.length, 2);
 });
 
-Deno.test("RecordedVoices.voiceOf() forgets the least recently used voice", async () => {
+Deno.test("RecordedVoices.encodeVoice() forgets the least recently used voice", async () => {
   const { made, makeVoice } = openVoices(30 * MIB);
   for (const pitchHz of [100, 101, 100, 102]) await makeVoice(pitchHz);
   assert.equal(made.length, 3);
@@ -43,7 +43,7 @@ Deno.test("RecordedVoices.voiceOf() forgets the least recently used voice", asyn
   assert.equal(made.length, 4);
 });
 
-Deno.test("RecordedVoices.voiceOf() retries a failed recording, and names the path of each", async () => {
+Deno.test("RecordedVoices.encodeVoice() retries a failed recording, and names the path of each", async () => {
   const voices = new RecordedVoices({
     sampleRateHz: 16_000,
     clone: () => Promise.reject(new Error("not reached")),
