@@ -8,8 +8,8 @@
 import { checkRotary, hasRoomForRowNorms } from "../../kernels/attention/kv_write.ts";
 import { toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, HeadRows, Rotary } from "../graph/graph_cut.ts";
-import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
-import { readIntsAttribute } from "../graph/file/proto.ts";
+import { describeNode, eitherInput, type GraphIndex } from "../graph/graph_index.ts";
+import { type Node, readIntsAttribute } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
@@ -27,6 +27,7 @@ export const SWAPPED_HEADS: readonly number[] = [0, 2, 1, 3];
 interface LayoutSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
+  readonly program: ProgramBuilder;
   /** Returns the rows of a tensor, which are computed if they have not been yet. */
   readonly getRows: (name: string) => Rows;
 }
@@ -81,15 +82,14 @@ export function findOperandLayout(search: LayoutSearch, node: AttentionNode): Op
 }
 
 /** Follows an operand back through the nodes that the attention kernel can replace. */
-function readOperand(
-  { index, getRows }: LayoutSearch,
-  { kind, node }: AttentionOperand,
-): Operand {
+function readOperand(search: LayoutSearch, { kind, node }: AttentionOperand): Operand {
+  const { index, tables, getRows } = search;
   const { tensor, offset } = node[kind];
   if (!index.producers.has(tensor)) return { rows: node[kind], scale: 1 };
   let name = tensor;
   let isHeadMajor = false;
   let scale = 1;
+  let factors: StoredTensor | undefined;
   let rotation: FoundRotation | undefined;
   let norm: OperandNorm | undefined;
   for (
@@ -118,6 +118,14 @@ function readOperand(
       name = scaled.input;
       continue;
     }
+    const byPosition = isScaled && factors === undefined
+      ? findFactors(tables, producer)
+      : undefined;
+    if (byPosition !== undefined) {
+      factors = byPosition.found;
+      name = byPosition.other;
+      continue;
+    }
     const mayRotate = rotation === undefined && node.rotary === undefined && !norm?.ofRows;
     const found = mayRotate ? findRotation(index, name, node.headDim) : undefined;
     if (found !== undefined) {
@@ -126,7 +134,8 @@ function readOperand(
       name = found.input;
       continue;
     }
-    if (norm !== undefined) break;
+    // The factors are applied to the rows before the norm would be.
+    if (norm !== undefined || factors !== undefined) break;
     norm = findHeadNorm(index, name, node.headDim) ??
       (isHeadMajor ? undefined : findRowNorm(index, name, { kind, node }));
     if (norm === undefined) break;
@@ -137,11 +146,44 @@ function readOperand(
     if (isHeadMajor) throw new Refusal(`Its ${describeNode(last)} takes a part of each head.`);
   }
   if (isHeadMajor) throw new Refusal(`Its "${name}" has heads before tokens.`);
-  const { tensor: buffer, stride, offset: from } = getRows(name);
+  const rows = getRows(name);
+  const { tensor: buffer, stride, offset: from } = factors === undefined
+    ? rows
+    : scaleByPosition(search, { name: tensor, rows, factors });
   return {
     rows: { tensor: buffer, tokenStride: stride, offset: from + offset },
     ...{ norm, rotation, scale },
   };
+}
+
+/**
+ * Matches queries times one factor for each token, which depends on its position (Llama 4, Ministral 3). Such factors
+ * may be applied before the rotation as well as after it.
+ */
+export function findFactors(
+  tables: PositionTables,
+  node: Node,
+): { readonly found: StoredTensor; readonly other: string } | undefined {
+  if (node.opType !== "Mul" || tables.hasSections) return undefined;
+  return eitherInput(node, (name) => tables.getTable(name, 1));
+}
+
+/** Adds the dispatches that look up the factors of each token, and multiply its row by them. */
+function scaleByPosition(
+  { program, tables }: LayoutSearch,
+  { name, rows, factors }: {
+    readonly name: string;
+    readonly rows: Rows;
+    readonly factors: StoredTensor;
+  },
+): Rows {
+  const taken = program.takeRows(`${name}/factors`, {
+    ...{ table: { ...factors, rest: [] }, numbers: tables.positions!, width: 1, elem: "f32" },
+  });
+  const multiply = rows.elem === "f32"
+    ? taken
+    : program.pointwise(`${name}/factors_f16`, { a: taken, elem: rows.elem });
+  return program.pointwise(`${name}/scaled`, { a: rows, multiply });
 }
 
 /** Finds a norm of single heads, if the size of a head divides that of the kernel's workgroup. */
@@ -229,10 +271,7 @@ type Step = (name: string, x: Rows) => Rows;
  *
  * @throws {Refusal} when something else is between them.
  */
-export function computeOperand(
-  search: LayoutSearch & { readonly program: ProgramBuilder },
-  operand: AttentionOperand,
-): Rows {
+export function computeOperand(search: LayoutSearch, operand: AttentionOperand): Rows {
   const { program, tables } = search;
   const { kind, node } = operand;
   const { rows, norm, rotation, scale } = readOperand(search, operand);

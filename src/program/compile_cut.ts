@@ -80,7 +80,7 @@ export function compileCut(
       ? cut.segments[index]!.inputs.map(({ name }) => name).filter((name) =>
         name !== tables.positions
       )
-      : readBy(segment);
+      : readBy(segment).filter((name) => name !== tables.positions);
   }
 
   function compileOne(own: Segment, rows: ReadonlySet<string>): CompiledSegment {
@@ -127,14 +127,12 @@ function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOpe
   );
 }
 
-/** Lists the tensors that the dispatches of a segment read, except positions. */
+/** Lists the tensors that the dispatches of a segment read. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
   return [segment.few, segment.many].flatMap(({ dispatches }) =>
     dispatches.flatMap((dispatch) =>
-      listTensors(dispatch).flatMap(([role, name]) =>
-        role === "out" || role === "positions" ? [] : name
-      )
+      listTensors(dispatch).flatMap(([role, name]) => role === "out" ? [] : name)
     )
   );
 }

@@ -29,6 +29,7 @@ import {
 import {
   type AttentionOperand,
   computeOperand,
+  findFactors,
   findOperandLayout,
   SWAPPED_HEADS,
 } from "./attention_operand.ts";
@@ -111,9 +112,8 @@ class Compiler {
     }
     const getRows = (name: string) => this.#rows(name);
     // Comes before the outputs, because products for the operands may also compute tensors that are kept.
-    const layouts = nodes.map((node) =>
-      findOperandLayout({ index: this.#index, tables, getRows }, node)
-    );
+    const search = { index: this.#index, program: this.#program, tables, getRows };
+    const layouts = nodes.map((node) => findOperandLayout(search, node));
     for (const output of kept) this.#settle(output);
     return { ...this.#program.finish(), layouts };
   }
@@ -190,16 +190,20 @@ class Compiler {
   }
 
   /**
-   * Whether a tensor is an operand of an attention node whose heads the graph rotates, and perhaps normalises
-   * afterwards.
+   * Whether a tensor is an operand of an attention node whose heads the graph rotates, and perhaps normalises or scales
+   * by their position afterwards.
    */
   #isRotated(name: string): boolean {
-    const { node } = this.#operands.get(name) ?? {};
+    const { kind, node } = this.#operands.get(name) ?? {};
     if (node === undefined) return false;
     const norm = findNorm(this.#index, name);
     const isOfHeads = norm?.inputs.length === 1 && norm.gamma.shape[0] === node.headDim;
-    const rotated = isOfHeads ? findOriginal(this.#index, norm.inputs[0]!) : name;
-    return findRotation(this.#index, rotated, node.headDim) !== undefined;
+    const scaled = kind === "q"
+      ? findFactors(this.#options.tables, this.#index.producers.get(name)!)
+      : undefined;
+    const rotated = isOfHeads ? norm.inputs[0]! : scaled?.other ?? name;
+    return findRotation(this.#index, findOriginal(this.#index, rotated), node.headDim) !==
+      undefined;
   }
 
   #operand(name: string, node: Node): Rows {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type GraphIndex, readIntegers } from "../graph/graph_index.ts";
+import { eitherInput, type GraphIndex, readIntegers } from "../graph/graph_index.ts";
 import { type Node, readIntAttribute } from "../graph/file/proto.ts";
 
 /** A rotation of heads. */
@@ -29,7 +29,7 @@ export function findRotation(
     case "RotaryEmbedding":
       return readOperator(node, headDim);
     case "Concat":
-      return matchFirstElements(index, node, headDim);
+      return matchFirstElements(index, node, headDim) ?? matchHalves(index, node, headDim);
     case "Add":
       return spelledOut(index, node, headDim);
     case "Cast":
@@ -64,6 +64,38 @@ function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation 
     }
   }
   return undefined;
+}
+
+/** Matches `concat(a * cos - b * sin, b * cos + a * sin)`, where `a` and `b` are the halves of a head (gpt-oss). */
+function matchHalves(index: GraphIndex, node: Node, headDim: number): FoundRotation | undefined {
+  const half = headDim / 2;
+  if (node.inputs.length !== 2 || !isLastAxis(readIntAttribute(node, "axis"))) return undefined;
+  const [first, second] = node.inputs.map((name) => index.producers.get(name));
+  if (first?.opType !== "Sub" || second?.opType !== "Add") return undefined;
+  /** A product of the half that begins at element `from`. */
+  const readProduct = (name: string, from: number) => {
+    const product = index.producers.get(name);
+    if (product?.opType !== "Mul") return undefined;
+    return eitherInput(product, (factor) => readPart(index, factor, [from, from + half]));
+  };
+  const readSum = ({ inputs: [left, right] }: Node, at: readonly [number, number]) =>
+    [readProduct(left!, at[0]), readProduct(right!, at[1])] as const;
+  const swapped = { ...second, inputs: second.inputs.toReversed() };
+  const [aCos, bSin] = readSum(first, [0, half]);
+  const sums = [readSum(second, [half, 0]), readSum(swapped, [half, 0])];
+  const matches = sums.some(([bCos, aSin]) =>
+    bCos !== undefined && bCos.other === aCos?.other && aSin?.other === bSin?.other &&
+    [aCos, bSin, bCos, aSin].every((each) => each?.found === bCos.found)
+  );
+  return matches
+    ? {
+      input: aCos!.found,
+      cos: aCos!.other,
+      sin: bSin!.other,
+      size: headDim,
+      isInterleaved: false,
+    }
+    : undefined;
 }
 
 /** Matches `concat(rotated(x[.. size]), x[size ..])`, where the second part may be empty. */
@@ -102,7 +134,10 @@ function readPart(
   if (isSlice(index, node, [from, to])) return node!.inputs[0];
   const axis = node && readIntAttribute(node, "axis");
   if (node?.opType !== "Split" || !isLastAxis(axis) || node.outputs.length !== 2) return undefined;
-  const sizes = readIntegers(index, node.inputs[1]);
+  // Without sizes, the parts are equal.
+  const sizes = node.inputs.length === 1
+    ? [to - from, to - from]
+    : readIntegers(index, node.inputs[1]);
   const at = node.outputs.indexOf(name);
   const start = at === 0 ? 0 : sizes?.[0];
   return start === from && sizes?.[at] === to - from ? node.inputs[0] : undefined;

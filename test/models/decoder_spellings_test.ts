@@ -183,15 +183,59 @@ function rotateFirst(size: number): AddAttention {
   };
 }
 
-/** Values divided by their root mean square, spelled out and without factors. */
-function normaliseValues(graph: DecoderBuilder, rows: string): string {
+/** Rotates the halves of heads in products of their own, and joins them, as in gpt-oss. */
+function rotateHalves(graph: DecoderBuilder, rows: string, count: number): string {
+  const half = graph.sizes.headDim / 2;
+  const [cos, sin] = ([["cos", Math.cos], ["sin", Math.sin]] as const).map(([name, of]) =>
+    graph.add("Unsqueeze", [addAngles(graph, of, { name, half }), graph.ints([2])])
+  );
+  const heads = graph.add("Reshape", [rows, graph.ints([0, 0, count, 2 * half])]);
+  const [first, second] = [`${heads}/first`, `${heads}/second`] as const;
+  graph.add("Split", [heads], {
+    outputs: [first, second],
+    attributes: { axis: 3, num_outputs: 2 },
+  });
+  const rotated = graph.add("Concat", [
+    graph.add("Sub", [graph.add("Mul", [first, cos!]), graph.add("Mul", [second, sin!])]),
+    graph.add("Add", [graph.add("Mul", [second, cos!]), graph.add("Mul", [first, sin!])]),
+  ], { attributes: { axis: -1 } });
+  return graph.add("Reshape", [rotated, graph.ints([0, 0, count * 2 * half])]);
+}
+
+/** Multiplies rotated queries by a factor that grows with their position, as in Ministral 3 and Llama 4. */
+function scaleByPosition(graph: DecoderBuilder, queries: string): string {
+  const positions = graph.add("Cast", ["position_ids"], { attributes: { to: 1 } });
+  const steps = graph.add("Floor", [graph.add("Div", [positions, graph.float(8)])]);
+  const logarithm = graph.add("Log", [graph.add("Add", [steps, graph.float(1)])]);
+  const factor = graph.add("Add", [
+    graph.add("Mul", [logarithm, graph.float(0.5)]),
+    graph.float(1),
+  ]);
+  return graph.add("Mul", [queries, graph.add("Unsqueeze", [factor, graph.ints([-1])])]);
+}
+
+/** Values divided by their root mean square, spelled out and without factors: as a power in Gemma 4. */
+function normaliseValues(graph: DecoderBuilder, rows: string, isPower = false): string {
   const { kvHeads, headDim } = graph.sizes;
   const heads = graph.add("Reshape", [rows, addInts(graph, [0, 0, kvHeads, headDim])]);
   const square = graph.add("Mul", [heads, heads]);
   const mean = graph.add("ReduceMean", [square, addInts(graph, [-1])]);
   const epsilon = graph.add("Constant", [], { attributes: { value_float: { float: 1e-5 } } });
-  const root = graph.add("Sqrt", [graph.add("Add", [mean, epsilon])]);
-  return graph.add("Reshape", [graph.add("Div", [heads, root]), addInts(graph, [0, 0, -1])]);
+  const sum = graph.add("Add", [mean, epsilon]);
+  const normed = isPower
+    ? graph.add("Mul", [heads, graph.add("Pow", [sum, graph.float(-0.5)])])
+    : graph.add("Div", [heads, graph.add("Sqrt", [sum])]);
+  return graph.add("Reshape", [normed, addInts(graph, [0, 0, -1])]);
+}
+
+/** Rotates queries and keys, and normalises values. */
+function spellValues(isPower = false): AddAttention {
+  return (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [q, k, v] = projections(graph, layer);
+    const rotated = [rotate(graph, q, heads), rotate(graph, k, kvHeads)];
+    return attend(graph, [...rotated, normaliseValues(graph, v, isPower)], layer);
+  };
 }
 
 /**
@@ -369,12 +413,22 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     attention: spell("none", true),
     options: { sizes: { kvHeads: SIZES.heads } },
   },
-  "values normalised without factors": {
+  "values normalised without factors": { attention: spellValues() },
+  "values normalised by a power": { attention: spellValues(true) },
+  "halves of heads rotated in products of their own": {
     attention: (graph, layer) => {
       const { heads, kvHeads } = graph.sizes;
       const [q, k, v] = projections(graph, layer);
-      const rotated = [rotate(graph, q, heads), rotate(graph, k, kvHeads)];
-      return attend(graph, [...rotated, normaliseValues(graph, v)], layer);
+      const rotated = [rotateHalves(graph, q, heads), rotateHalves(graph, k, kvHeads)];
+      return attend(graph, [...rotated, v], layer);
+    },
+  },
+  "queries scaled by their position": {
+    attention: (graph, layer) => {
+      const { heads, kvHeads } = graph.sizes;
+      const [q, k, v] = projections(graph, layer);
+      const rotated = [scaleByPosition(graph, rotate(graph, q, heads)), rotate(graph, k, kvHeads)];
+      return attend(graph, [...rotated, v], layer);
     },
   },
   "heads on the axis of tokens": {

@@ -71,25 +71,35 @@ function findNorm(index: GraphIndex, node: Node): PlainNorm | undefined {
       [-1, undefined].includes(readIntAttribute(node, "axis"));
     return isEuclidean ? { input, isLength: true, epsilon: EPSILON } : undefined;
   }
-  if (node.opType === "Div") return findRoot(index, divisor, input);
+  if (node.opType === "Div") {
+    return index.producers.get(divisor)?.opType === "Pow"
+      ? undefined
+      : findRoot(index, divisor, input);
+  }
   if (node.opType !== "Mul") return undefined;
   return eitherInput(node, (name) => {
     const inverse = index.producers.get(name);
     const other = node.inputs.find((each) => each !== name);
     if (other === undefined) return undefined;
     if (inverse?.opType === "Reciprocal") return findRoot(index, inverse.inputs[0]!, other);
+    if (inverse?.opType === "Pow" && readScalar(index, inverse.inputs[1]) === -0.5) {
+      return findRoot(index, name, other);
+    }
     const isInverse = inverse?.opType === "Div" && readScalar(index, inverse.inputs[0]) === 1;
     return isInverse ? findRoot(index, inverse.inputs[1]!, other) : undefined;
   })?.found;
 }
 
-/** Matches the length or the root mean square of `input`, unless a constant vector scales the norm afterwards. */
+/**
+ * Matches the length or the root mean square of `input`, or one divided by it as a power, unless a constant vector
+ * scales the norm afterwards.
+ */
 function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | undefined {
   const node = index.producers.get(root);
   if (node?.opType === "ReduceL2" && isOfRows(index, node)) {
     return node.inputs[0] === input ? { input, isLength: true, epsilon: EPSILON } : undefined;
   }
-  if (node?.opType !== "Sqrt") return undefined;
+  if (node?.opType !== "Sqrt" && node?.opType !== "Pow") return undefined;
   const sum = index.producers.get(node.inputs[0]!);
   const added = sum?.opType === "Add"
     ? eitherInput(sum, (name) => readScalar(index, name))

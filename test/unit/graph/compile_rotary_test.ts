@@ -67,6 +67,34 @@ Deno.test("findRotation() finds a rotation of halves, and nothing similar", () =
   assert.equal(find(same), undefined, "no minus");
 });
 
+Deno.test("findRotation() finds halves that are rotated in products of their own, and nothing similar", () => {
+  const sums = (minuend = ["a", "cos"], addend = ["a", "sin"]) => [
+    makeNode("Split", ["x"], ["a", "b"], { attributes: { axis: 3 } }),
+    makeNode("Mul", minuend, ["aCos"]),
+    makeNode("Mul", ["sin", "b"], ["bSin"]),
+    makeNode("Mul", ["b", "cos"], ["bCos"]),
+    makeNode("Mul", addend, ["aSin"]),
+    makeNode("Sub", ["aCos", "bSin"], ["first"]),
+    makeNode("Add", ["bCos", "aSin"], ["second"]),
+    makeNode("Concat", ["first", "second"], ["y"], { attributes: { axis: -1 } }),
+  ];
+  const find = (nodes: readonly Node[]) =>
+    findRotation(new GraphIndex(makeGraph(nodes, BOUNDS)), "y", 8);
+  const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: false };
+  assert.deepEqual(find(sums()), found);
+  const replace = (type: string, change: (node: Node) => Node) =>
+    sums().map((node) => node.opType === type ? change(node) : node);
+  const turn = (node: Node) => ({ ...node, inputs: node.inputs.toReversed() });
+  assert.deepEqual(find(replace("Add", turn)), found);
+  assert.deepEqual(find(replace("Mul", turn)), found);
+
+  assert.equal(find(replace("Sub", turn)), undefined, "the other sign");
+  assert.equal(find(replace("Concat", turn)), undefined, "halves that are swapped");
+  assert.equal(find(sums(["b", "cos"])), undefined, "one half twice");
+  assert.equal(find(sums(["a", "cos"], ["a", "cos"])), undefined, "cosines twice");
+  assert.equal(find(sums(["a", "other"])), undefined, "two tables of cosines");
+});
+
 Deno.test("findRotation() finds a rotation of a head's first elements", () => {
   const find = (nodes: readonly Node[]) =>
     findRotation(new GraphIndex(makeGraph(nodes, [...BOUNDS, END])), "z", 16);
