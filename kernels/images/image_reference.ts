@@ -41,16 +41,15 @@ export interface MaskFormat {
   readonly filter: ResampleFilter;
 }
 
-/** The weights for resizing an axis from `numInputs` to `numOutputs` pixels. */
+/** The weights for resizing an axis from `length` pixels, which may be a fraction, to `numOutputs`. */
 export function weighAxis(
-  numInputs: number,
+  length: number,
   numOutputs: number,
   filter: ResampleFilter,
 ): Weights {
-  const axis = { numInputs: Math.ceil(numInputs), start: 0, end: numInputs, numOutputs };
-  if (filter !== "nearest") return computeWeights(axis, filter);
+  if (filter !== "nearest") return computeWeights(length, numOutputs, filter);
   return {
-    first: nearestInputs(axis),
+    first: nearestInputs(length, numOutputs),
     count: new Int32Array(numOutputs).fill(1),
     stride: 1,
     values: new Float64Array(numOutputs).fill(1),

@@ -136,8 +136,6 @@ interface Margins {
   readonly top?: number;
   readonly right?: number;
   readonly bottom?: number;
-  /** The border's level in each channel; zeros if absent. */
-  readonly color?: readonly number[];
 }
 
 /**
@@ -168,13 +166,13 @@ export function centerCrop(
 }
 
 /**
- * Copies an image and widens it by a border; negative margins crop it.
+ * Copies an image and widens it by a border of 0; negative margins crop it.
  *
  * @throws {RangeError} when a margin is not an integer or nothing would be left.
  */
 export function pad(
   pixels: Pixels,
-  { left = 0, top = 0, right = 0, bottom = 0, color }: Margins,
+  { left = 0, top = 0, right = 0, bottom = 0 }: Margins,
 ): Pixels {
   const { channels } = pixels;
   const width = pixels.width + left + right;
@@ -183,9 +181,6 @@ export function pad(
     throw new RangeError(`An image cannot be cropped or padded to ${width} × ${height} pixels.`);
   }
   const data = new Uint8Array(width * height * channels);
-  if (color?.some((level) => level !== 0)) {
-    for (let i = 0; i < data.length; i++) data[i] = color[i % channels] ?? 0;
-  }
   const firstColumn = Math.max(0, -left);
   const endColumn = Math.min(pixels.width, width - left);
   const endRow = Math.min(pixels.height, height - top);

@@ -6,7 +6,6 @@
  */
 import { BAND_BYTES, PixelRoom, type Pixels, premultiply, unpremultiply } from "./pixels.ts";
 import {
-  type Axis,
   computeWeights,
   nearestInputs,
   type ResampleFilter,
@@ -22,15 +21,6 @@ interface ResizeOptions {
   /** Height of the result in pixels, at least 1. */
   readonly height: number;
   readonly filter: ResampleFilter;
-  /**
-   * The part to resize: left, top, right, bottom, in pixels of the source, which may be fractions. All of it if absent.
-   */
-  readonly box?: readonly [number, number, number, number] | undefined;
-}
-
-interface Axes {
-  readonly x: Axis;
-  readonly y: Axis;
 }
 
 /**
@@ -43,88 +33,47 @@ interface Axes {
  * assert.deepEqual([...half.data], [50, 225]);
  * ```
  *
- * @throws {RangeError} when a size is not a positive integer or the box leaves the image.
+ * @throws {RangeError} when a size is not a positive integer.
  */
 export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
-  const { filter } = options;
-  const axes = toAxes(pixels, options);
-  const mixesPixels = filter !== "nearest" && !(isWhole(axes.x) && isWhole(axes.y));
+  const { width, height, filter } = options;
+  const mixesPixels = filter !== "nearest" && !(width === pixels.width && height === pixels.height);
   return mixesPixels && pixels.channels % 2 === 0
-    ? unpremultiply(resample(premultiply(pixels), axes, filter))
-    : resample(pixels, axes, filter);
+    ? unpremultiply(resizeChannels(premultiply(pixels), options))
+    : resizeChannels(pixels, options);
 }
 
-/** Like {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. */
-export function resizeChannels(pixels: Pixels, options: ResizeOptions): Pixels {
-  return resample(pixels, toAxes(pixels, options), options.filter);
-}
-
-function resample(pixels: Pixels, axes: Axes, filter: ResampleFilter): Pixels {
-  if (isWhole(axes.x) && isWhole(axes.y)) return { ...pixels, data: pixels.data.slice() };
-  return filter === "nearest" ? pickNearest(pixels, axes) : filterBoth(pixels, axes, filter);
-}
-
-function toAxes(
-  { width, height }: { readonly width: number; readonly height: number },
-  { width: toWidth, height: toHeight, box: [left, top, right, bottom] = [0, 0, width, height] }:
-    ResizeOptions,
-): Axes {
-  for (const size of [toWidth, toHeight]) {
+/**
+ * Like {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. Two passes,
+ * each rounded to 8 bits: Pillow's algorithm, to the last bit.
+ */
+export function resizeChannels(pixels: Pixels, { width, height, filter }: ResizeOptions): Pixels {
+  for (const size of [width, height]) {
     if (Number.isInteger(size) && size >= 1) continue;
-    throw new RangeError(`An image cannot be resized to ${toWidth} × ${toHeight} pixels.`);
+    throw new RangeError(`An image cannot be resized to ${width} × ${height} pixels.`);
   }
-  const isInside = left >= 0 && top >= 0 && right <= width && bottom <= height && left < right &&
-    top < bottom;
-  if (!isInside) {
-    const box = `${left}, ${top}, ${right}, ${bottom}`;
-    throw new RangeError(`The box ${box} is not within ${width} × ${height} pixels.`);
-  }
-  // Pillow's boxes have 32-bit floats.
-  const f = Math.fround;
-  return {
-    x: { numInputs: width, start: f(left), end: f(right), numOutputs: toWidth },
-    y: { numInputs: height, start: f(top), end: f(bottom), numOutputs: toHeight },
-  };
+  const isAcross = width !== pixels.width;
+  const isDown = height !== pixels.height;
+  if (!isAcross && !isDown) return { ...pixels, data: pixels.data.slice() };
+  if (filter === "nearest") return pickNearest(pixels, width, height);
+  const wide = isAcross
+    ? filterHorizontally(pixels, computeWeights(pixels.width, width, filter))
+    : pixels;
+  return isDown ? filterVertically(wide, computeWeights(pixels.height, height, filter)) : wide;
 }
 
-function isWhole({ numInputs, start, end, numOutputs }: Axis): boolean {
-  return start === 0 && end === numInputs && numOutputs === numInputs;
-}
-
-function pickNearest({ width, channels, data: from }: Pixels, { x, y }: Axes): Pixels {
-  const data = new Uint8Array(x.numOutputs * y.numOutputs * channels);
-  const columns = nearestInputs(x);
+function pickNearest(pixels: Pixels, width: number, height: number): Pixels {
+  const { channels, data: from } = pixels;
+  const data = new Uint8Array(width * height * channels);
+  const columns = nearestInputs(pixels.width, width);
   let to = 0;
-  for (const row of nearestInputs(y)) {
+  for (const row of nearestInputs(pixels.height, height)) {
     for (const column of columns) {
-      const at = (row * width + column) * channels;
+      const at = (row * pixels.width + column) * channels;
       for (let channel = 0; channel < channels; channel++) data[to++] = from[at + channel]!;
     }
   }
-  return { width: x.numOutputs, height: y.numOutputs, channels, data };
-}
-
-/** The two passes, each rounded to 8 bits: Pillow's algorithm, to the last bit. */
-function filterBoth(
-  pixels: Pixels,
-  { x, y }: Axes,
-  filter: Exclude<ResampleFilter, "nearest">,
-): Pixels {
-  const down = isWhole(y) ? undefined : computeWeights(y, filter);
-  if (isWhole(x)) return filterVertically(pixels, down!);
-  const across = computeWeights(x, filter);
-  if (down === undefined) return filterHorizontally(pixels, across);
-  // Rows outside of the box and the filter's support are not needed.
-  const firstRow = down.first[0]!;
-  const endRow = down.first.at(-1)! + down.count.at(-1)!;
-  const rowBytes = pixels.width * pixels.channels;
-  const rows = {
-    ...pixels,
-    height: endRow - firstRow,
-    data: pixels.data.subarray(firstRow * rowBytes, endRow * rowBytes),
-  };
-  const wide = filterHorizontally(rows, across);
-  return filterVertically(wide, { ...down, first: down.first.map((row) => row - firstRow) });
+  return { width, height, channels, data };
 }
 
 /** Fractional bits of a weight: sums of 8-bit pixels, with some overshoot, still fit into 32 bits. */

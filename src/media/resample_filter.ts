@@ -50,16 +50,6 @@ function sinc(x: number): number {
   return x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x);
 }
 
-/**
- * One axis of a resize: the inputs from `start` to `end`, which may be fractions, become `numOutputs` pixels.
- */
-export interface Axis {
-  readonly numInputs: number;
-  readonly start: number;
-  readonly end: number;
-  readonly numOutputs: number;
-}
-
 /** The inputs of each output along an axis, and their weights. */
 export interface Weights {
   /** Index of the first input of each output. */
@@ -72,14 +62,19 @@ export interface Weights {
   readonly values: Float64Array;
 }
 
-/** Computes the weights of a filter along an axis. */
+/**
+ * Computes the weights of a filter along an axis.
+ *
+ * @param length number of inputs; may be a fraction.
+ */
 export function computeWeights(
-  { numInputs, start, end, numOutputs }: Axis,
+  length: number,
+  numOutputs: number,
   filter: Exclude<ResampleFilter, "nearest">,
 ): Weights {
   const { support, weigh } = KERNELS[filter];
-  // Pillow computes this difference in 32-bit floats.
-  const scale = Math.fround(end - start) / numOutputs;
+  // Pillow's lengths are 32-bit floats.
+  const scale = Math.fround(length) / numOutputs;
   const widening = Math.max(1, scale);
   const halfWidth = support * widening;
   const stride = Math.ceil(halfWidth) * 2 + 1;
@@ -87,9 +82,9 @@ export function computeWeights(
   const count = new Int32Array(numOutputs);
   const values = new Float64Array(numOutputs * stride);
   for (let output = 0; output < numOutputs; output++) {
-    const center = start + (output + 0.5) * scale;
+    const center = (output + 0.5) * scale;
     const from = Math.max(0, Math.trunc(center - halfWidth + 0.5));
-    const to = Math.min(numInputs, Math.trunc(center + halfWidth + 0.5));
+    const to = Math.min(Math.ceil(length), Math.trunc(center + halfWidth + 0.5));
     const row = values.subarray(output * stride, output * stride + to - from);
     let sum = 0;
     for (let i = 0; i < row.length; i++) {
@@ -103,12 +98,12 @@ export function computeWeights(
 }
 
 /** The input pixel nearest to the middle of each output. */
-export function nearestInputs({ numInputs, start, end, numOutputs }: Axis): Int32Array {
-  const step = (end - start) / numOutputs;
+export function nearestInputs(length: number, numOutputs: number): Int32Array {
+  const step = length / numOutputs;
   // Steps are summed rather than multiplied, to get Pillow's rounding.
-  let position = start + step * 0.5;
+  let position = step * 0.5;
   return Int32Array.from({ length: numOutputs }, () => {
-    const input = Math.min(numInputs - 1, Math.trunc(position));
+    const input = Math.min(Math.ceil(length) - 1, Math.trunc(position));
     position += step;
     return input;
   });

@@ -35,11 +35,11 @@ Deno.test("centerCrop() copies the middle, pads small images, and rounds like th
   assert.deepEqual([...centerCrop(row, { width: 8, height: 1 }).data], [0, 0, 1, 2, 3, 4, 5, 0]);
 });
 
-Deno.test("pad() adds a border in a colour and in black", () => {
+Deno.test("pad() adds a border of 0", () => {
   const pixel = { width: 1, height: 1, channels: 3, data: Uint8Array.of(7, 8, 9) } as const;
-  assert.deepEqual([...pad(pixel, { left: 1, bottom: 1, color: [1, 2, 3] }).data], [
-    ...[1, 2, 3, 7, 8, 9],
-    ...[1, 2, 3, 1, 2, 3],
+  assert.deepEqual([...pad(pixel, { left: 1, bottom: 1 }).data], [
+    ...[0, 0, 0, 7, 8, 9],
+    ...[0, 0, 0, 0, 0, 0],
   ]);
   assert.deepEqual([...pad(pixel, { right: 1 }).data], [7, 8, 9, 0, 0, 0]);
 });

@@ -6,21 +6,20 @@ import cases from "../../fixtures/images/resizes.json" with { type: "json" };
 
 type Case = typeof cases[number];
 
-function makeOptions({ toWidth, toHeight, filter, box }: Case) {
+function makeOptions({ toWidth, toHeight, filter }: Case) {
   return {
     width: toWidth,
     height: toHeight,
     filter: filter as ResampleFilter,
-    box: box === null ? undefined : box as [number, number, number, number],
   };
 }
 
-function getName({ mode, width, height, toWidth, toHeight, filter, box }: Case): string {
-  return `${mode} ${width} × ${height} → ${toWidth} × ${toHeight} ${filter} ${box ?? ""}`;
+function getName({ mode, width, height, toWidth, toHeight, filter }: Case): string {
+  return `${mode} ${width} × ${height} → ${toWidth} × ${toHeight} ${filter}`;
 }
 
-Deno.test("resize() equals Pillow for every filter, with and without alpha, from boxes, to and from one pixel", () => {
-  assert.ok(cases.length > 200);
+Deno.test("resize() equals Pillow for every filter, with and without alpha, to and from one pixel", () => {
+  assert.ok(cases.length > 180);
   for (const golden of cases) {
     const { width, height } = golden;
     const channels = golden.channels as Channels;
@@ -59,13 +58,10 @@ Deno.test("resize() keeps an image of one colour unchanged, with every filter", 
   }
 });
 
-Deno.test("resize() refuses invalid sizes and boxes outside of the image", () => {
+Deno.test("resize() refuses invalid sizes", () => {
   const pixels = numbered(4, 3);
   const filter = "box";
   for (const width of [0, -1, 1.5, NaN]) {
     assert.throws(() => resize(pixels, { width, height: 2, filter }), RangeError);
-  }
-  for (const box of [[-1, 0, 4, 3], [0, 0, 5, 3], [2, 0, 2, 3]] as const) {
-    assert.throws(() => resize(pixels, { width: 2, height: 2, filter, box }), RangeError);
   }
 });
