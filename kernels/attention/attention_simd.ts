@@ -41,7 +41,7 @@ interface LayerPosition {
  */
 export class SimdAttention {
   readonly #parts: readonly Part[];
-  /** For each layer: which group of layers it belongs to, and its index in that group. */
+  /** For each layer: which part it belongs to, and its index in that part. */
   readonly #positions: readonly LayerPosition[];
 
   /**

@@ -32,7 +32,7 @@ export interface SamplingParams {
   readonly seed: number;
 }
 
-/** Parameters that always choose the most likely token, without cuts or penalties. */
+/** Parameters that always choose the most likely token, without filters or penalties. */
 export const GREEDY: SamplingParams = {
   temperature: 0,
   topK: 0,

@@ -52,7 +52,10 @@ export interface DecoderLimits extends PoolLimits {
   readonly maxBatchTokens: number;
   /** Pools for layers with a sliding window; none if absent. */
   readonly windows?: readonly WindowLimits[] | undefined;
-  /** The reason for the limit on their length; if absent, the limit is the length that the model was trained for. */
+  /**
+   * The reason for the limit on the length of sequences; if absent, the limit is the length that the model was trained
+   * for.
+   */
   readonly lengthLimit?: LengthLimit | undefined;
   /** Tokens per block. */
   readonly blockSize: number;

@@ -2,8 +2,8 @@
  * Attention within encoders and to their output.
  *
  * Packed attention is that of a cut encoder, within each text of a packed batch. In cross-attention, keys and values
- * are computed once per encoder input, and every token of the text attends to all of them. Its queries also align texts
- * with the encoder's output.
+ * are computed once per encoder input, and every token of the text attends to all of them. The queries of
+ * cross-attention also align texts with the encoder's output.
  *
  * @module
  */

@@ -74,7 +74,7 @@ export class ProgramBuilder {
   readonly #outputAliases = new Map<string, string>();
 
   /**
-   * @param options.kept outputs of the segment that stay, each in a buffer of its own.
+   * @param options.kept outputs that are read after the segment has run, each in a buffer of its own.
    * @param options.hasTiles whether products have many rows.
    */
   constructor(

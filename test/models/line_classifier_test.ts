@@ -19,7 +19,7 @@ const [WIDTH, HEIGHT] = [192, 48];
 /**
  * Probabilities `[lines, 2]` of upright and upside down, by the darkness of the upper and the lower half.
  *
- * @param bias Added to the second.
+ * @param bias added to the value of "upside down" before the softmax.
  */
 function classifier(bias = 0): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();

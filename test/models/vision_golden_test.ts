@@ -30,7 +30,7 @@ import {
 } from "../fixtures/models/vision/vision_folder.ts";
 import goldens from "../fixtures/models/vision/goldens.json" with { type: "json" };
 
-// Hides the warnings that decoders run uncut, which is intended.
+// Hides the warnings about uncut decoders, which are intended here.
 configureLog({ level: "error", format: "text" });
 
 interface Golden {

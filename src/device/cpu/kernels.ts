@@ -173,7 +173,8 @@ class OpenProgram {
   }
 
   /**
-   * Looks up rows of a constant, or of an input tensor directly where it is, since it has more rows than the others.
+   * Looks up rows of a constant, or of an input tensor. Such a tensor is not copied, as it may have more rows than the
+   * step.
    */
   #takeRows(
     { params: { rowBytes, tableRows }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,

@@ -75,7 +75,7 @@ export function findSlopes(mask: Value | undefined, lengths: Lengths): number[] 
  * Converts a boolean or additive mask.
  *
  * @param mask broadcasts to `[1, heads, numTokens, total]`; bool, or numbers that are added to the scores.
- * @param of the attention, for messages.
+ * @param of names the attention in messages.
  * @param slopes of the bias by distance that the mask contains; see {@linkcode findSlopes}.
  * @throws {Refusal} when the mask hides keys of some heads only, or adds other numbers to the scores of visible keys.
  */
@@ -198,7 +198,7 @@ function longestKnown(read: MaskReader, limit: number): number {
  * because some graphs cannot run one.
  *
  * @param contextLength tokens of the longest sequence that will be run.
- * @param of the attention, for messages.
+ * @param of names the attention in messages.
  * @throws {Refusal} when the mask cannot be computed, or is not causal.
  */
 export function proveMask(read: MaskReader, contextLength: number, of: string): ProvenMask {

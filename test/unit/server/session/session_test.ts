@@ -110,7 +110,7 @@ Deno.test("Session replaces a worker that dies, and ends its requests with an er
 
 Deno.test("Session gives up if every worker is lost while it loads", async () => {
   const policyLosses = 6;
-  // Waits before a restart, except one that is as long as the wait for a worker's end.
+  // The waits before restarts, except that of 1 s: a timeout for the worker's end is as long.
   using _waits = hurryTimers(500, 2_000, 4_000);
   await using opened = openSession(Array(policyLosses).fill("lose-on=load"));
   const { session, workers } = opened;
