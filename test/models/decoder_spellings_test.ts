@@ -41,7 +41,7 @@ import {
   joinSinks,
   spelledOut,
 } from "../unit/graph/spelled_out.ts";
-import { mamba2 } from "../unit/graph/state_layers.ts";
+import { mamba2, shortConvolution } from "../unit/graph/state_layers.ts";
 import { WholeGraph } from "../unit/graph/whole_graph.ts";
 
 const MAX_POSITIONS = 96;
@@ -463,6 +463,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "ALiBi in the bias of GroupQueryAttention": { attention: attendInGroups(addDistances, 3) },
   "a window in the bias of GroupQueryAttention": {
     attention: attendInGroups((graph) => additiveMask(graph, { window: 9 }), -1),
+  },
+  "short convolutions as transformers pads them": {
+    attention: spell("none"),
+    options: { states: [0, 1].map((index) => shortConvolution(index, { isPadded: true })) },
   },
   "Mamba-2 in operators": {
     attention: spell("none"),

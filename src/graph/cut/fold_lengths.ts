@@ -8,7 +8,7 @@
 import { isIndexDtype } from "../file/tensor.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
-import { findLiveNodes, GraphIndex } from "../graph_index.ts";
+import { COPYING, eitherInput, findLiveNodes, followBack, GraphIndex } from "../graph_index.ts";
 import {
   type Graph,
   hasSubgraph,
@@ -63,6 +63,31 @@ export function foldConstants(graph: Graph): Graph {
     nodes: graph.nodes.filter((node) => !folded.has(node)),
     initializers: [...graph.initializers, ...folded.values()],
   };
+}
+
+/** Operators whose results consist of elements of their first input. */
+const SELECTING = new Set([...COPYING, "Slice", "Squeeze", "Unsqueeze", "Reshape"]);
+
+/**
+ * Removes products with elements of the mask, which set the states of padding to 0 (transformers' hybrid models). With
+ * one sequence per run there is no padding: all elements are 1.
+ */
+export function dropMaskFactors(probes: Probes): Graph {
+  const { index, inputs: { mask } } = probes;
+  const { graph } = index;
+  const isMask = (name: string) =>
+    mask !== undefined && followBack(index, name, SELECTING) === mask.name;
+  const nodes = graph.nodes.map((node) => {
+    const factor = node.opType === "Mul"
+      ? eitherInput(node, (name) => isMask(name) || undefined)
+      : undefined;
+    const keepsShape = factor !== undefined && probes.short().every((run) => {
+      const shape = run.value(factor.other)?.shape;
+      return shape !== undefined && shape.join() === run.value(node.outputs[0]!)?.shape.join();
+    });
+    return keepsShape ? makeNode("Identity", [factor.other], node.outputs) : node;
+  });
+  return nodes.every((node, i) => node === graph.nodes[i]) ? graph : { ...graph, nodes };
 }
 
 /** Makes a constant of a value; `undefined` if it has a type that lengths do not have. */

@@ -19,7 +19,7 @@ import {
   requireFloatCaches,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
-import { findDependents, foldConstants, foldLengths } from "./fold_lengths.ts";
+import { dropMaskFactors, findDependents, foldConstants, foldLengths } from "./fold_lengths.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { keepAllTokens } from "./picked_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
@@ -130,7 +130,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const probes = [
-    ...[spellRotary, spellOperators, spellXielu],
+    ...[dropMaskFactors, spellRotary, spellOperators, spellXielu],
     ...[splitLayerInputs, keepTokenAxis, normByMeanSquare],
   ].reduce(rewriteProbed, new Probes(ofRows, inputs));
   const normed = probes.index;

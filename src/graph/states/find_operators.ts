@@ -86,7 +86,7 @@ export function findCausalConv(node: Node, search: StateSearch): FoundState | un
   };
 }
 
-/** `Conv(Concat(state, x))`, possibly followed by a `Slice` that keeps only the results for the step's tokens. */
+/** `Conv(Concat(state, x))`, possibly followed by nodes `Slice` that keep only the results for the step's tokens. */
 export function findSpelledOutConv(node: Node, search: StateSearch): FoundState | undefined {
   const { index } = search;
   const joined = node.opType === "Conv" ? index.producers.get(node.inputs[0]!) : undefined;
@@ -132,8 +132,14 @@ function findResults(
   { past, taps }: { readonly past: string; readonly taps: number },
 ): string {
   const [made] = conv.outputs as [string];
-  const consumer = index.onlyConsumer(made);
-  const sliced = consumer?.opType === "Slice" ? consumer.outputs[0]! : made;
+  let sliced = made;
+  for (
+    let node = index.onlyConsumer(made);
+    node?.opType === "Slice";
+    node = index.onlyConsumer(sliced)
+  ) {
+    sliced = node.outputs[0]!;
+  }
   const pad = readIntsAttribute(conv, "pads")?.[0] ?? 0;
   for (const lengths of SHORT_LENGTHS) {
     const run = probes.at(lengths);

@@ -32,13 +32,30 @@ function makePresent(past: string): string {
 const swap = (graph: DecoderBuilder, rows: string) =>
   graph.add("Transpose", [rows], { attributes: { perm: [0, 2, 1] } });
 
-/** LFM2's short convolution, like in ONNX Runtime's model builder: three parts of a product, with channels first. */
-export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): StateLayer {
+/**
+ * LFM2's short convolution, like in ONNX Runtime's model builder: three parts of a product, with channels first.
+ *
+ * @param options.isPadded whether it is as in transformers: the mask hides padding, and the convolution pads the ends,
+ * whose results two slices drop.
+ */
+export function shortConvolution(
+  index: number,
+  { taps = 3, width = 24, isPadded = false } = {},
+): StateLayer {
   const past = `past_conv.${index}`;
   return {
     states: [[past, "float32", ["batch", width, taps]]],
     add(graph, input) {
-      const product = graph.add("MatMul", [input, graph.weights([width, 3 * width], 0.3)]);
+      const length = graph.add("Gather", [graph.add("Shape", [input]), graph.ints([1], [])]);
+      const start = graph.add("Unsqueeze", [graph.add("Neg", [length]), graph.ints([0])]);
+      const end = graph.constant(constant("end", [1], BigInt64Array.of(2n ** 63n - 1n)));
+      const hide = (rows: string) => {
+        const own = graph.add("Slice", ["attention_mask", start, end, graph.ints([1])]);
+        const column = graph.add("Unsqueeze", [own, graph.ints([2])]);
+        return graph.add("Mul", [rows, graph.add("Cast", [column], { attributes: { to: 1 } })]);
+      };
+      const rows = isPadded ? hide(input) : input;
+      const product = graph.add("MatMul", [rows, graph.weights([width, 3 * width], 0.3)]);
       const parts = ["b", "c", "x"].map((part) => `conv_${index}/${part}`);
       graph.add("Split", [swap(graph, product), graph.ints([width, width, width])], {
         attributes: { axis: 1 },
@@ -48,12 +65,17 @@ export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): 
       const gated = graph.add("Mul", [b, x]);
       const joined = graph.add("Concat", [past, gated], { attributes: { axis: 2 } });
       const convolved = graph.add("Conv", [joined, graph.weights([width, 1, taps])], {
-        attributes: { group: width, kernel_shape: [taps], pads: [0, 0] },
+        attributes: {
+          group: width,
+          kernel_shape: [taps],
+          pads: isPadded ? [taps - 1, taps - 1] : [0, 0],
+        },
       });
-      const length = graph.add("Gather", [graph.add("Shape", [input]), graph.ints([1], [])]);
-      const start = graph.add("Unsqueeze", [graph.add("Neg", [length]), graph.ints([0])]);
-      const end = graph.constant(constant("end", [1], BigInt64Array.of(2n ** 63n - 1n)));
-      const results = graph.add("Slice", [convolved, start, end, graph.ints([2])]);
+      const total = graph.add("Sub", [graph.ints([taps]), start]);
+      const first = isPadded
+        ? graph.add("Slice", [convolved, graph.ints([0]), total, graph.ints([2])])
+        : convolved;
+      const results = graph.add("Slice", [first, start, end, graph.ints([2])]);
       graph.add("Slice", [joined, graph.ints([-taps]), end, graph.ints([2])], {
         outputs: [makePresent(past)],
       });
