@@ -207,7 +207,7 @@ export function cachedHeadBytes({ headSize, elem, isQuantized }: CachedHead): nu
   return isQuantized ? headSize + SCALE_BYTES : headSize * elemBytes(elem);
 }
 
-/** WGSL that declares the step's plan and `cached`, and functions that read it. */
+/** WGSL that declares the step's plan, the type `cached`, and functions that read the cache. */
 export function cacheSource({ isQuantized = false }: CachedHead): string {
   return expand(cacheTemplate, { IS_QUANTIZED: isQuantized });
 }

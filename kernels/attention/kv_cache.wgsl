@@ -18,7 +18,8 @@ struct Step {
 
 alias cached = u32;
 
-// Four elements in 127ths. Bytes become numbers by their position in a float's mantissa: cards convert integers slowly.
+// Four elements, as multiples of 1/127 of the head's largest magnitude. Bytes become numbers by their position in a
+// float's mantissa: cards convert integers slowly.
 fn read_cached(part: cached) -> vec4<f32> {
   let bytes = part ^ 0x80808080u;
   let lanes = vec4<u32>(bytes, bytes >> 8u, bytes >> 16u, bytes >> 24u) & vec4<u32>(0xffu);

@@ -9,7 +9,7 @@
 @group(0) @binding(1) var<storage, read> bias: array<f32>;
 // An expert and the bits of its weight: [rows, TOP_K].
 @group(0) @binding(2) var<storage, read_write> routes: array<vec2<u32>>;
-// [0] is set to the number of routes, rows * TOP_K.
+// [0] is set to the number of pairs (row, one of its experts): rows * TOP_K.
 @group(0) @binding(3) var<storage, read_write> counts: array<u32>;
 
 override EXPERTS: u32;

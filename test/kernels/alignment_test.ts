@@ -42,7 +42,7 @@ Deno.test("addAlignment() returns each key's weights as deviations from their me
   );
 });
 
-Deno.test("addAlignment() takes the median of seven keys, mirrored at both ends, times the share", () => {
+Deno.test("addAlignment() multiplies the median of seven keys, mirrored at both ends, by the layer's share", () => {
   // Above the other token at odd keys, and below it at even keys.
   const odd = Array.from({ length: 9 }, (_, k) => (k % 2 === 1 ? 0.2 : 0.04));
   const even = Array.from({ length: 9 }, (_, k) => (k % 2 === 0 ? 0.168 : 0.04));

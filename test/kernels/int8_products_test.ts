@@ -53,7 +53,9 @@ function makeTensors(params: MatvecParams): ReferenceMatvecTensors {
   return { ...tensors, x: tensors.x.map((value, i) => i % 41 === 0 ? value * 8 : value) };
 }
 
-/** Rounds rows as the products do: after the norm, each block of 32 to 127 steps up to its largest element. */
+/**
+ * Rounds rows as the products do, after the norm: the largest magnitude in a block of 32 elements becomes 127 steps.
+ */
 function roundRows(params: MatvecParams, tensors: ReferenceMatvecTensors): Float32Array {
   const { k, x, norm } = params;
   const rounded = new Float32Array(ROOM * k);
@@ -106,7 +108,7 @@ for (const elem of ["f32", "f16"] as const) {
   }
 }
 
-kernelTest("products of more rows than the smallest tile are the same too", async (gpu) => {
+kernelTest("products of more rows than the smallest tile has are the same too", async (gpu) => {
   const params = { ...PLAIN, ...sized(128), norm: RMS };
   const tensors = makeTensors(params);
   const many = await run(gpu, params, tensors, ROOM);

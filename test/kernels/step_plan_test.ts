@@ -136,7 +136,7 @@ Deno.test("StepPlan.build() writes the slot of every token and the blocks of eve
   assert.deepEqual(table, [...step.blockTables.subarray(row, row + 3)]);
 });
 
-Deno.test("StepPlan.build() splits a long decode alone the same way as among others", () => {
+Deno.test("StepPlan.build() splits a long decode the same way alone and among others", () => {
   const getParts = (plan: StepPlan) =>
     readItems(plan, "decode").filter(({ firstPosition }) => firstPosition === 4095)
       .map(({ start, end }) => [start, end]);

@@ -26,7 +26,7 @@ function bagGraph(): Uint8Array<ArrayBuffer> {
   const row = graph.add("Unsqueeze", [positions, graph.ints([0])]);
   const starts = graph.add("Unsqueeze", ["offsets", graph.ints([1])]);
   const begun = graph.add("GreaterOrEqual", [row, starts]);
-  // A token belongs to the last text that has begun, so the count of the next text is subtracted.
+  // 1 for a text that has begun, minus 1 if the next text has begun too: a token belongs to the last of them.
   const counts = graph.add("Cast", [begun], { attributes: { to: 1 } });
   const later = graph.add("Slice", [
     counts,

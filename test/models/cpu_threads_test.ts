@@ -24,7 +24,7 @@ async function answer(threads: number, dtype: "fp32" | "q4"): Promise<SampledTok
   const loop = new EngineLoop(decoder, { prefixCache: false });
   const answers = await Promise.all(
     Array.from({ length: NUM_STREAMS }, (_, seed) =>
-      // A prompt of one token is a row like the later ones.
+      // Prompts of one token, so that nearly all steps only decode.
       generate(loop, {
         tokens: makePrompt(seed).slice(0, 1),
         maxTokens: NUM_TOKENS,

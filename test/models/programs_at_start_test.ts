@@ -32,7 +32,7 @@ async function runRequests(engine: EngineLoop): Promise<void> {
   await Promise.all(LENGTHS.map((length) => generate(engine, makePrompt(length, 1000 + length))));
 }
 
-/** Folders by name: graphics cards compute those with accuracy level 4 in 8 bits. */
+/** Folders by name. For accuracy level 4, graphics cards round rows to 8 bits. */
 const FOLDERS: Readonly<Record<string, { readonly dtype: Dtype; readonly level?: number }>> = {
   fp32: { dtype: "fp32" },
   fp16: { dtype: "fp16" },

@@ -10,7 +10,7 @@ import {
   type NormParams,
 } from "../../../kernels/matmul/matvec_params.ts";
 
-/** The kernel's tensors: float32 except levels and zero points that are levels. */
+/** The kernel's tensors: float32, except levels and zero points that are stored as levels. */
 export interface ReferenceMatvecTensors {
   readonly x: Float32Array;
   readonly weights: Float32Array | Uint8Array;

@@ -43,7 +43,7 @@ Deno.test("EncoderSlots.release() frees a slot for the next input, even if other
   const [[ofA, ofB]] = step(slots, [a, b]);
   slots.release(a);
   assert.deepEqual(step(slots, [c, b]), [[ofA, ofB], [c]]);
-  // It was removed: otherwise it would not be missing.
+  // `a` was removed: otherwise it would not have to be encoded.
   assert.deepEqual(step(slots, [a])[1], [a]);
   slots.release({});
 });

@@ -4,7 +4,7 @@ import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
-/** Shaders of cells that devices receive: ONNX Runtime generates one for cases that differ only in their sizes. */
+/** Shaders of LSTM cells that were created on any device. Cases that differ only in their sizes share a shader. */
 const cells: string[] = [];
 const { createShaderModule } = GPUDevice.prototype;
 GPUDevice.prototype.createShaderModule = function (descriptor) {
@@ -22,10 +22,7 @@ interface Lstm {
   readonly hasState: boolean;
 }
 
-/**
- * Sizes within a team, not divisible by a team's steps, and above a workgroup; a team's share of a row may end
- * anywhere.
- */
+/** Sizes smaller than a team, not divisible by a team's steps, and larger than a workgroup. */
 const CASES: readonly Lstm[] = [
   { length: 5, batch: 1, input: 640, hidden: 256, directions: 2, hasBias: true, hasState: false },
   { length: 4, batch: 3, input: 131, hidden: 97, directions: 1, hasBias: true, hasState: true },

@@ -23,7 +23,7 @@ async function read(model: string, file: string): Promise<ModelProto> {
 
 const names = (values: readonly { readonly name: string }[]) => values.map(({ name }) => name);
 
-Deno.test("takeBranch() extracts a graph from either branch, with the names of the whole", async () => {
+Deno.test("takeBranch() extracts a graph from either branch, with the whole graph's names", async () => {
   const merged = await read("hearth-demo-asr", "decoder_model_merged.onnx");
   for (const branch of ["then_branch", "else_branch"] as const) {
     const { graph } = takeBranch(merged, branch)!;

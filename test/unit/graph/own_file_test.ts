@@ -57,7 +57,7 @@ Deno.test("listFiles() refuses links out of the folder: files that are read, fol
 });
 
 Deno.test(
-  "listFiles() follows links within the folder, to a cache's own blobs, and of the folder itself",
+  "listFiles() follows links within the folder and to a cache's own blobs, and a folder that is a link itself",
   {
     ignore: Deno.build.os === "windows",
   },

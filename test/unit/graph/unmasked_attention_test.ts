@@ -92,7 +92,7 @@ Deno.test("findUnmaskedAttentions() ignores masks, other axes and products in re
   assert.deepEqual(spell({ swapsWeights: true }), []);
 });
 
-Deno.test("findUnmaskedAttentions() distinguishes keys of an input from keys after those of an input", () => {
+Deno.test("findUnmaskedAttentions() distinguishes keys that are an input from keys appended to an input", () => {
   const cache = ["batch", HEADS, "places", SIZE];
   const nodes = [
     makeNode("Reshape", ["x", "parted"], ["x/parted"]),

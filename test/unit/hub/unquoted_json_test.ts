@@ -38,7 +38,8 @@ Deno.test("readAnyJson() reads what Python and editors write: infinities, NaN, a
     assert.deepEqual(await readAnyJson(folder, "config.json"), value);
     Deno.writeTextFileSync(join(folder, "config.json"), '{"a": InfinityNaN}');
     await assert.rejects(readAnyJson(folder, "config.json"), /it is not valid JSON/);
-    // Strings that are not closed: one of them was searched for its end from each of its quotation marks.
+    // Strings that are not closed: an earlier version searched for the end of one of them from each of its quotation
+    // marks.
     for (const unit of ['\\"', "\\", '"\\\n', "a", "Infinity"]) {
       Deno.writeTextFileSync(
         join(folder, "config.json"),
@@ -51,7 +52,7 @@ Deno.test("readAnyJson() reads what Python and editors write: infinities, NaN, a
   }
 });
 
-Deno.test("a pointer of Git LFS in place of a file is named as such, and how to fetch the file", async () => {
+Deno.test("a pointer of Git LFS in place of a file is refused, with the command that fetches the file", async () => {
   const folder = Deno.makeTempDirSync();
   try {
     const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\n`;

@@ -44,7 +44,7 @@ const FORMATS: Readonly<Record<string, readonly string[]>> = {
 
 for (const [name, args] of Object.entries(FORMATS)) {
   Deno.test({
-    name: `decodeAudio() has ffmpeg convert ${name}, and names it without`,
+    name: `decodeAudio() has ffmpeg convert ${name}, and without ffmpeg names the command`,
     ignore,
     fn: async () => {
       const file = await encode(args);

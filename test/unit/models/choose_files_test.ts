@@ -59,7 +59,7 @@ Deno.test("chooseFiles() chooses the best dtype for the device", () => {
   assert.deepEqual(choose(TEXT, { device: "gpuWithF16" }).missed, []);
 });
 
-Deno.test("chooseFiles() takes weights in half precision on a GPU without it only if there are no others", () => {
+Deno.test("chooseFiles() takes weights in half precision on a GPU without f16 only if there are no others", () => {
   const speech = (...graphs: string[]) =>
     choose(
       folder(
@@ -145,7 +145,7 @@ Deno.test("chooseFiles() of a speech synthesiser includes its voices, of an embe
   );
   const { files, dtype } = choose(embedder);
   assert.ok(files.includes("1_Pooling/config.json") && files.includes("modules.json"));
-  // Texts share batches there: see PREFERRED.
+  // An embedder's texts share batches: see PREFERRED.
   assert.equal(dtype, "fp32");
 });
 

@@ -1,4 +1,4 @@
-/** The choice of a graph in folders in the layouts of onnxruntime-genai, Olive and Optimum, by their file lists. */
+/** Choosing a graph from the list of a folder's files, in the layouts of onnxruntime-genai, Olive and Optimum. */
 import assert from "node:assert/strict";
 import { type ModelFolder, withGenaiConfig } from "../../../src/hub/model_folder.ts";
 import { identifyFamily } from "../../../src/models/load/identify_family.ts";

@@ -56,7 +56,7 @@ const PIECES = [
   "\n",
 ];
 
-/** Patterns with flags or groups that ECMA-262 lacks, and their equivalents in its syntax with the flags. */
+/** Patterns with syntax that ECMA-262 lacks, and the equivalent pattern and flags in ECMA-262. */
 const OTHERS: readonly (readonly [pattern: string, same: string, flags: string])[] = [
   ["(?i)FOO|^É", "FOO|^É", "iu"],
   ["^(?i:b)|x$", "^[bB]|x$", "u"],

@@ -66,7 +66,7 @@ Deno.test("splitChunks() pauses longer after a paragraph than after a sentence",
   assert.ok(pieces[0]!.pauseSeconds < pieces[1]!.pauseSeconds);
 });
 
-Deno.test("splitChunks() keeps numbers with their items, and images whole, and ends headings and rows", () => {
+Deno.test("splitChunks() keeps list items and images whole, and ends chunks after headings and rows of tables", () => {
   assert.deepEqual(
     splitTexts("# Title\nText goes\non.\n1. First\n2. Second. Look: ![a cat](cat.png)"),
     [

@@ -83,7 +83,7 @@ Deno.test("call formats leave text that is not a call unchanged", () => {
   }
 });
 
-Deno.test("call formats give the same for any division of the answer", () => {
+Deno.test("call formats give the same result for any division of the answer", () => {
   const random = new Random(1);
   for (const { format, answer } of [...EXAMPLES, ...NO_CALLS]) {
     const whole = withoutIds(parse(format, [answer]));
@@ -94,7 +94,7 @@ Deno.test("call formats give the same for any division of the answer", () => {
   }
 });
 
-Deno.test("call formats also give the same for damaged answers, and never throw", () => {
+Deno.test("call formats also give the same result for any division of damaged answers, and never throw", () => {
   const random = new Random(2);
   for (const { format, answer } of EXAMPLES) {
     for (let round = 0; round < 300; round++) {
@@ -166,7 +166,7 @@ Deno.test("call formats end a call at lists nested too deeply, instead of overfl
   }
 });
 
-Deno.test("call formats stop looking for calls when too many markers began none", () => {
+Deno.test("call formats stop looking for calls after too many markers that begin none", () => {
   const { markup: { trigger } } = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   // Each of these is read to the end of the answer before it turns out to be text.
   const begun = `${trigger}{"a": [`;

@@ -8,7 +8,7 @@ function read(ids: readonly number[], probability: number): LineCharacter[] {
   return ids.map((id) => ({ id, probability, top: [] }));
 }
 
-Deno.test("chooseReading() chooses the first of two recognisers that read the same", () => {
+Deno.test("chooseReading() chooses the first of two recognisers that read the same text", () => {
   const lines = [{ width: 40, height: 32 }];
   const readings = [[read([0, 3, 1], 0.9)], [read([0, 1], 0.99)]];
   assert.equal(chooseReading(lines, readings, [LATIN, JAPANESE]), 0);

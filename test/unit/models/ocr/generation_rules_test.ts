@@ -45,7 +45,7 @@ Deno.test("allowedAfter() forbids the end until the answer is long enough", () =
   assert.deepEqual(forbidden({ min_new_tokens: 2 }, [1, 8, 9, 9], 2), []);
 });
 
-Deno.test("allowedAfter() forbids bad words, single tokens or the last of a run", () => {
+Deno.test("allowedAfter() forbids bad words: single tokens, or the last token of a run", () => {
   const config = { bad_words_ids: [[3], [5, 6, 7]], suppress_tokens: [39, -1] };
   assert.deepEqual(forbidden(config, [1, 5]), [3, 39]);
   assert.deepEqual(forbidden(config, [1, 5, 6]), [3, 7, 39]);

@@ -8,7 +8,7 @@ const piece = (isLast: boolean): SpeakEvent => ({
   isLast,
 });
 
-Deno.test("TaskStream reports only read events to the worker", async () => {
+Deno.test("TaskStream reports only events that were read to the worker", async () => {
   const { port1, port2 } = new MessageChannel();
   const told: unknown[] = [];
   let onTold = () => {};
@@ -22,7 +22,7 @@ Deno.test("TaskStream reports only read events to the worker", async () => {
   };
   const stream = new TaskStream<SpeakEvent>(port1, { onEnd: () => {} });
   for (let i = 0; i < 3; i++) port2.postMessage(piece(false));
-  // Enough time to report them, if it did.
+  // Enough time for reports of unread events, if there were any.
   await new Promise((resolve) => setTimeout(resolve, 5));
   assert.deepEqual(told, []);
   await stream.next();

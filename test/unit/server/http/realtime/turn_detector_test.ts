@@ -48,7 +48,7 @@ Deno.test("TurnDetector: turns do not share sound, and a click is not a turn", (
   ]);
 });
 
-Deno.test("TurnDetector: speech without pauses has a turn each minute", () => {
+Deno.test("TurnDetector: in speech without pauses, a turn ends each minute", () => {
   const events = findTurns(repeat(0.9, 1500));
   assert.deepEqual(events.map(({ atMs }) => atMs), [0, 60_000, 60_000, 120_000, 120_000]);
 });
