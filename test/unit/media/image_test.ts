@@ -111,7 +111,7 @@ Deno.test("readColorProfile() joins the segments of JPEG by their numbers", () =
   assertSameValues(readColorProfile(swapped)!, PROFILE);
 });
 
-Deno.test("readColorProfile() returns nothing without a profile, or with one for other colours", () => {
+Deno.test("readColorProfile() returns nothing without a profile, or with one that is not for RGB", () => {
   assert.equal(readColorProfile(read("PNG without")), undefined);
   const cmyk = read("WEBP");
   cmyk.set(
@@ -127,17 +127,20 @@ Deno.test("readColorProfile() returns nothing without a profile, or with one for
   }
 });
 
-mattingTest("remove_background keeps the colour profile, but not with a mask", async (app) => {
-  const makeProfile = async (file: Uint8Array<ArrayBuffer>, fields = {}) => {
-    const response = await postImage(app, file, fields);
-    assert.equal(response.status, 200, await response.clone().text().catch(() => ""));
-    return decode(new Uint8Array(await response.arrayBuffer())).iccEmbeddedProfile;
-  };
-  for (const name of ["PNG", "JPEG", "HEIC"] as const) {
-    assertSameValues((await makeProfile(read(name)))!.profile, PROFILE);
-  }
-  const refined = await makeProfile(read("JPEG"), { refine: "true", crop: "true" });
-  assertSameValues(refined!.profile, PROFILE);
-  assert.equal(await makeProfile(read("PNG"), { mask_only: "true" }), undefined);
-  assert.equal(await makeProfile(read("PNG without")), undefined);
-});
+mattingTest(
+  "remove_background keeps the colour profile, and writes none in masks",
+  async (app) => {
+    const makeProfile = async (file: Uint8Array<ArrayBuffer>, fields = {}) => {
+      const response = await postImage(app, file, fields);
+      assert.equal(response.status, 200, await response.clone().text().catch(() => ""));
+      return decode(new Uint8Array(await response.arrayBuffer())).iccEmbeddedProfile;
+    };
+    for (const name of ["PNG", "JPEG", "HEIC"] as const) {
+      assertSameValues((await makeProfile(read(name)))!.profile, PROFILE);
+    }
+    const refined = await makeProfile(read("JPEG"), { refine: "true", crop: "true" });
+    assertSameValues(refined!.profile, PROFILE);
+    assert.equal(await makeProfile(read("PNG"), { mask_only: "true" }), undefined);
+    assert.equal(await makeProfile(read("PNG without")), undefined);
+  },
+);

@@ -87,7 +87,7 @@ const ANSWERS: Readonly<Record<string, string>> = {
     '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|><|tool_call>call:ping{}<tool_call|>',
 };
 
-Deno.test("toAnswerGrammar() forces calls in every format, which its parser can read", () => {
+Deno.test("toAnswerGrammar() forces calls that the parser of each format can read", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
     const form = makeForm(format);
