@@ -200,7 +200,10 @@ export async function explainListenError(
     return await explainTakenPort(host, port);
   }
   if (error instanceof Deno.errors.PermissionDenied) {
-    return `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`;
+    return port < 1024
+      ? `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`
+      : `Listening on port ${port} is not permitted. Choose another with -p: on Windows, ` +
+        "`netsh interface ipv4 show excludedportrange tcp` lists those that are reserved.";
   }
   const reason = error instanceof Error ? error.message : String(error);
   return `Cannot listen at ${host}, port ${port}: ${reason}. Choose an address of this machine with -a: ` +

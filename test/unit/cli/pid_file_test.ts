@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { PidFile, pidFilePath } from "../../../src/cli/running.ts";
+import { explainListenError, PidFile, pidFilePath } from "../../../src/cli/running.ts";
 import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 
 const RECORD = {
@@ -106,4 +106,18 @@ Deno.test("PidFile: servers on one port at two addresses have separate files", a
     else Deno.env.set("XDG_RUNTIME_DIR", before);
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("explainListenError() tells a privileged port from one that the system reserves, as Windows does", async () => {
+  const explain = (port: number) =>
+    explainListenError(new Deno.errors.PermissionDenied(), { host: "127.0.0.1", port });
+  assert.match(
+    await explain(80),
+    /^Listening on port 80 is not permitted to this user\..* above 1023/,
+  );
+  assert.match(
+    await explain(10100),
+    /^Listening on port 10100 is not permitted\..*excludedportrange/,
+  );
+  assert.doesNotMatch(await explain(10100), /1023/);
 });
