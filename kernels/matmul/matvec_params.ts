@@ -205,10 +205,9 @@ export function numSums(
 export function chooseValues(
   { norm }: Pick<MatvecParams, "norm">,
   { outs, rows }: Pick<MatvecVariant, "outs" | "rows">,
-): { readonly perRow: number; readonly count: number; readonly hasSquares: boolean } {
-  const hasSquares = norm?.kind === "rms";
-  const perRow = outs + (hasSquares ? 1 : 0);
-  return { perRow, count: perRow * rows, hasSquares };
+): { readonly perRow: number; readonly count: number } {
+  const perRow = outs + (norm?.kind === "rms" ? 1 : 0);
+  return { perRow, count: perRow * rows };
 }
 
 /**

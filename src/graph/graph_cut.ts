@@ -139,8 +139,6 @@ export interface LinearAttention {
  * update in order.
  */
 export interface RecurrenceNode {
-  /** Index among nodes of this kind, in the order they run. */
-  readonly index: number;
   /** The segment that runs before this node. The next segment may read this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
@@ -156,8 +154,6 @@ export interface RecurrenceNode {
 
 /** A mixture of experts of the decoder: a router chooses some experts for each token. */
 export interface ExpertsNode {
-  /** Index among nodes of this kind, in the order they run. */
-  readonly index: number;
   /** The segment that runs before this node. The next segment may read this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */

@@ -145,8 +145,6 @@ export type MatteEvent =
     readonly type: "done";
     /** A PNG file, transferred to the server. */
     readonly png: Uint8Array<ArrayBuffer>;
-    readonly width: number;
-    readonly height: number;
   }
   | ErrorEvent;
 

@@ -228,7 +228,7 @@ function describeStates(
 ): RecurrenceNode[] {
   return describeNodes(graph.states, graph, levels, ({ recurrence }, inputs, axes) => {
     return { recurrence, operands: inputs.map((input) => describeRows(input, axes)) };
-  }).map((node, index) => ({ index, ...node }));
+  });
 }
 
 function describeMixtures(
@@ -238,7 +238,7 @@ function describeMixtures(
   return describeNodes(graph.mixtures, graph, levels, ({ mixture }, inputs, axes) => {
     const [x, logits] = inputs as [string, string];
     return { mixture, operands: [describeRows(x, axes), describeRows(logits, axes)] as const };
-  }).map((node, index) => ({ index, ...node }));
+  });
 }
 
 function describeAttentions(

@@ -187,7 +187,7 @@ export type Statement =
   | AutoescapeNode
   | { readonly kind: "break" | "continue" }
   /** `include`, `import` or `extends`, which always fail: a model's folder has only one template. */
-  | { readonly kind: "load"; readonly names: readonly string[]; readonly value: Expression };
+  | { readonly kind: "load"; readonly value: Expression };
 
 function listExpressions(
   { positional, named, rest, restNamed }: CallArguments,

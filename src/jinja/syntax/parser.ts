@@ -204,12 +204,8 @@ class Parser extends ExpressionParser {
   /** Parses `include`, `import`, `from` or `extends` up to the end of the tag. */
   parseLoad(): Statement {
     const value = this.parseExpression();
-    const names: string[] = [];
-    while (this.stream.current.type !== "end block") {
-      const { type, text } = this.stream.next();
-      if (type === "name") names.push(text);
-    }
-    return { kind: "load", value, names };
+    while (this.stream.current.type !== "end block") this.stream.next();
+    return { kind: "load", value };
   }
 }
 

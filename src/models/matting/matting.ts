@@ -127,12 +127,11 @@ export class MattingModel implements Model {
           options: {},
         }
         : { ...masked, options };
-      const { width, height } = cutOut.pixels;
       const png = await this.#codec.encode({ ...cutOut, colorProfile }, signal);
       this.#metrics.images.inc();
       this.#metrics.pixels.inc(numPixels);
       this.#metrics.imageSeconds.observe((performance.now() - startMs) / 1000);
-      return { type: "done", png, width, height };
+      return { type: "done", png };
     } finally {
       giveBack();
     }

@@ -55,7 +55,7 @@ export async function detectLines(
   const { data } = await graph.run([smaller], width);
   const toImage: Point = [image.width / width, image.height / height];
   return findRegions({ width, height, data }, graph.config)
-    .map(({ rectangle }) => boxPoints(rectangle, toImage));
+    .map((rectangle) => boxPoints(rectangle, toImage));
 }
 
 export interface ProbabilityMap {
@@ -63,12 +63,6 @@ export interface ProbabilityMap {
   readonly height: number;
   /** f32 `[height, width]`, 0 to 1. */
   readonly data: Float32Array;
-}
-
-/** A region with its mean probability. */
-interface TextRegion {
-  readonly rectangle: RotatedRectangle;
-  readonly score: number;
 }
 
 /** A connected component of pixels: the topmost and the bottommost pixel of each column. */
@@ -89,8 +83,8 @@ const MAX_REGIONS = 1000;
 export function findRegions(
   map: ProbabilityMap,
   options: Pick<DetectionConfig, "threshold" | "boxThreshold" | "unclipRatio">,
-): TextRegion[] {
-  const found: TextRegion[] = [];
+): RotatedRectangle[] {
+  const found: RotatedRectangle[] = [];
   for (const columns of findComponents(map, options.threshold)) {
     const corners = [...columns].flatMap(([x, { top, bottom }]): Point[] => [
       [x, top],
@@ -100,13 +94,12 @@ export function findRegions(
     ]);
     const inner = withoutBumps(minAreaRect(corners), columns);
     if (Math.min(inner.width, inner.height) < MIN_SIDE) continue;
-    const score = meanInside(map, inner);
-    if (score < options.boxThreshold) continue;
+    if (meanInside(map, inner) < options.boxThreshold) continue;
     const { width, height } = inner;
     const margin = options.unclipRatio * width * height / (2 * (width + height));
     const rectangle = { ...inner, width: width + 2 * margin, height: height + 2 * margin };
     if (Math.min(rectangle.width, rectangle.height) < MIN_SIDE + 2) continue;
-    found.push({ rectangle, score });
+    found.push(rectangle);
     if (found.length === MAX_REGIONS) break;
   }
   return found;

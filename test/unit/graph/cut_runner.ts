@@ -35,7 +35,7 @@ export class TestSequence {
   readonly keys: Float64Array[][] = [];
   readonly values: Float64Array[][] = [];
   /** Its states, by recurrence. */
-  readonly states: Float64Array[] = [];
+  readonly states = new Map<string, Float64Array>();
 
   /** Tokens cached so far. */
   get length(): number {
@@ -179,8 +179,11 @@ function advance(
     steps.reduce((sum, { tokens }) => sum + tokens.length, 0) * computeWidth(recurrence),
   );
   for (const { sequence, tokens } of steps) {
-    const isFresh = sequence.states[node.index] === undefined;
-    const state = sequence.states[node.index] ??= new Float64Array(stateSize(node));
+    const isFresh = !sequence.states.has(node.output.name);
+    const state = sequence.states.getOrInsertComputed(
+      node.output.name,
+      () => new Float64Array(stateSize(node)),
+    );
     const ranges = [{ first, end: first + tokens.length, slot: 0, isFresh }];
     first += tokens.length;
     const numbers = operands.map(({ tensor }) => Float64Array.from(getOperand(tensor)));
