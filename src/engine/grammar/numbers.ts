@@ -23,7 +23,7 @@ export const MAX_DIVISOR = 10_000;
 
 /** Whether multiples of a number can be enforced. */
 export function isEnforceableDivisor(divisor: number): boolean {
-  const { whole, fraction } = toBound(divisor, false);
+  const { whole, fraction } = toBound(divisor);
   return divisor > 0 && fraction.length <= MAX_DIVISOR_DIGITS &&
     Number(whole + fraction) <= MAX_DIVISOR;
 }
@@ -55,20 +55,19 @@ class NumberBuilder {
     const isBounded = min !== undefined || max !== undefined;
     const low = min?.value ?? -Infinity;
     const high = max?.value ?? Infinity;
-    const least = (value: number, isExclusive = false) => toBound(value, isExclusive);
     const parts: number[] = [];
     if (high >= 0) {
       const from = low > 0 || (low === 0 && min?.isExclusive)
-        ? least(low, min?.isExclusive)
+        ? toBound(low, min?.isExclusive)
         : undefined;
-      const to = high < Infinity ? least(high, max?.isExclusive) : undefined;
+      const to = high < Infinity ? toBound(high, max?.isExclusive) : undefined;
       parts.push(this.#positive(isInteger, from, to));
     }
     if (low < 0) {
       const from = high < 0 || (high === 0 && max?.isExclusive)
-        ? least(-high, max?.isExclusive)
+        ? toBound(-high, max?.isExclusive)
         : undefined;
-      const to = low > -Infinity ? least(-low, min?.isExclusive) : undefined;
+      const to = low > -Infinity ? toBound(-low, min?.isExclusive) : undefined;
       parts.push(this.#concat(this.#text("-"), this.#positive(isInteger, from, to)));
     }
     const digits = this.#expressions.or(parts);
@@ -92,7 +91,7 @@ class NumberBuilder {
    * divisor `m`, the number must be a multiple of the divisor divided by gcd(divisor, 10^(m - n)).
    */
   #multiple(divisor: number): number {
-    const { whole, fraction } = toBound(divisor, false);
+    const { whole, fraction } = toBound(divisor);
     const digits = Number(whole + fraction);
     if (fraction === "") return this.#expressions.multipleOf(digits);
     return this.#expressions.or(Array.from({ length: fraction.length + 1 }, (_, n) => {
@@ -241,7 +240,7 @@ function greatestDivisor(a: number, b: number): number {
 }
 
 /** Splits the absolute value of a number into its decimal digits, as in its shortest representation. */
-function toBound(value: number, isExclusive: boolean): Bound {
+function toBound(value: number, isExclusive = false): Bound {
   const [mantissa, exponent = "0"] = String(Math.abs(value)).split("e");
   const [before, behind = ""] = mantissa!.split(".");
   const shift = Number(exponent);

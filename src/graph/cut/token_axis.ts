@@ -73,13 +73,12 @@ const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
 };
 
 /** Operators that work along an axis other than the tokens', which does not change. */
-const besideAxis =
-  (name: string, fallback: number) => (node: Node, { inputs, output }: NodeAxes) => {
-    const rank = output?.shape.length ?? 0;
-    const axis = readIntAttribute(node, name) ?? fallback;
-    return inputs.every((input) => isAligned(input, output)) &&
-      output?.axis !== (axis < 0 ? axis + rank : axis);
-  };
+const besideAxis: TokenAxisRule = (node, { inputs, output }) => {
+  const rank = output?.shape.length ?? 0;
+  const axis = readIntAttribute(node, "axis") ?? 0;
+  return inputs.every((input) => isAligned(input, output)) &&
+    output?.axis !== (axis < 0 ? axis + rank : axis);
+};
 
 /** Lookups of a table's rows by token, or of a part of each token's row. */
 const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, indices] }) => {
@@ -152,13 +151,14 @@ const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   Unsqueeze: reordering,
   Flatten: reordering,
   Transpose: surviving,
-  Concat: besideAxis("axis", 0),
-  Split: besideAxis("axis", 0),
+  Concat: besideAxis,
+  Split: besideAxis,
   GatherND: (node, axes, probes) =>
     axes.inputs[0] === undefined ||
     (axes.inputs[1] === undefined && surviving(node, axes, probes)),
-  GatherElements: (node, axes) => axes.inputs[0] === undefined || besideAxis("axis", 0)(node, axes),
-  ScatterElements: besideAxis("axis", 0),
+  GatherElements: (node, axes, probes) =>
+    axes.inputs[0] === undefined || besideAxis(node, axes, probes),
+  ScatterElements: besideAxis,
   // The new axis is the last one.
   OneHot: (node, { inputs: [indices], output }) =>
     (readIntAttribute(node, "axis") ?? -1) === -1 && indices?.axis === output?.axis &&

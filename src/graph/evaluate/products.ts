@@ -30,10 +30,10 @@ function computeProductShape(a: readonly number[], b: readonly number[]): number
   return [...batch, ...rows, ...columns];
 }
 
-/** The matrix product of the inputs with indices `a` and `b`. */
-function product(a: number, b: number, dtype?: TensorType): Rule {
+/** The matrix product of the first two inputs. */
+function product(dtype?: TensorType): Rule {
   return (call) => {
-    const [left, right] = [need(call, a), need(call, b)];
+    const [left, right] = [need(call, 0), need(call, 1)];
     return [{ dtype: dtype ?? left.dtype, shape: computeProductShape(left.shape, right.shape) }];
   };
 }
@@ -179,11 +179,11 @@ export const PRODUCT_RULES: Rules = {
     if (readIntAttribute(call.node, "transA") || readIntAttribute(call.node, "transB")) {
       throw new UnknownValue("transposed");
     }
-    return product(0, 1)(call);
+    return product()(call);
   },
-  MatMulInteger: product(0, 1, "int32"),
-  MatMulIntegerToFloat: product(0, 1, "float32"),
-  DynamicQuantizeMatMul: product(0, 1, "float32"),
+  MatMulInteger: product("int32"),
+  MatMulIntegerToFloat: product("float32"),
+  DynamicQuantizeMatMul: product("float32"),
   Gemm: gemm,
   Conv: conv,
   MatMulNBits: packedProduct,

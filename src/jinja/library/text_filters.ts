@@ -16,11 +16,11 @@ import { countChars, fill, sliceChars, splitLines } from "../python/text.ts";
 import { Markup, NO_NAMED, raise, toText, type Value } from "../python/values.ts";
 
 /** Makes a filter that calls a method of the value's text. */
-const method = (name: string, params = ""): Native =>
+const method = (name: string): Native =>
   native(
-    params === "" ? "s" : `s, ${params}`,
-    (value: Value, ...args: Value[]) =>
-      callValue(getAttribute(softText(value), name), { positional: args, named: NO_NAMED }),
+    "s",
+    (value: Value) =>
+      callValue(getAttribute(softText(value), name), { positional: [], named: NO_NAMED }),
   );
 
 /** The value as a string. Markup stays Markup. */

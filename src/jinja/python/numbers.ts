@@ -50,11 +50,11 @@ export function asNumber(value: Value): number | undefined {
  *
  * @throws {TemplateError} for other types.
  */
-export function requireIndex(value: Value, what = "object"): number {
+export function requireIndex(value: Value): number {
   const int = asInt(value);
   if (int !== undefined) return Number(int);
   if (value instanceof Undefined) value.fail();
-  return raise("TypeError", `'${getTypeName(value)}' ${what} cannot be interpreted as an integer`);
+  return raise("TypeError", `'${getTypeName(value)}' object cannot be interpreted as an integer`);
 }
 
 export function formatInt(value: Int): string {

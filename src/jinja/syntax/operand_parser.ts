@@ -30,7 +30,7 @@ export abstract class OperandParser {
     this.stream = stream;
   }
 
-  abstract parseExpression(hasConditions?: boolean): Expression;
+  abstract parseExpression(): Expression;
 
   /** Parses an expression, or a tuple without parentheses. */
   abstract parseTuple(options?: TupleOptions): Expression;

@@ -51,7 +51,7 @@ export function readNumber(written: string, sign: DecimalSign, hasPointGroups = 
 export interface NumberModule {
   /** @param options some languages take a `gender`. */
   toCardinal(value: string, options?: object): string;
-  toOrdinal(value: string, options?: object): string;
+  toOrdinal(value: string): string;
 }
 
 /** A pattern that matches any of the texts, the longest first. */
