@@ -85,6 +85,29 @@ function addAngles(
     : graph.add("Gather", [graph.constant(table), by], { outputs: [rows] });
 }
 
+/** Cosines or sines of each token like {@linkcode addAngles}, from a table in blocks of 4 bits. */
+function addRoughAngles(
+  graph: DecoderBuilder,
+  of: (angle: number) => number,
+  { name, half }: { readonly name: string; readonly half: number },
+): string {
+  const levels = new Uint8Array(MAX_POSITIONS * half / 2);
+  for (let i = 0; i < MAX_POSITIONS * half; i++) {
+    const level = Math.round(7 * of(Math.floor(i / half) / 40 ** ((i % half) / half)));
+    levels[i >> 1]! |= (level & 15) << (4 * (i & 1));
+  }
+  const scales = new Float32Array(MAX_POSITIONS).fill(1 / 7);
+  const inputs = [
+    graph.constant(constant(`${name}_levels`, [MAX_POSITIONS, half], levels, "int4")),
+    "position_ids",
+    graph.constant(constant(`${name}_scales`, [MAX_POSITIONS, 1], scales)),
+  ];
+  return graph.add("GatherBlockQuantized", inputs, {
+    domain: "com.microsoft",
+    attributes: { block_size: 16, gather_axis: 0, quantize_axis: 1 },
+  });
+}
+
 /** A constant of integers as builders write it, as a node. */
 function addInts(graph: DecoderBuilder, values: readonly number[]): string {
   return graph.add("Constant", [], { attributes: { value_ints: values } });
@@ -420,6 +443,19 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
       const { heads, kvHeads } = graph.sizes;
       const [q, k, v] = projections(graph, layer);
       const rotated = [rotateHalves(graph, q, heads), rotateHalves(graph, k, kvHeads)];
+      return attend(graph, [...rotated, v], layer);
+    },
+  },
+  "cosines in blocks of 4 bits": {
+    attention: (graph, layer) => {
+      const { heads, kvHeads, headDim } = graph.sizes;
+      const [q, k, v] = projections(graph, layer);
+      const angles = ([["cos", Math.cos], ["sin", Math.sin]] as const).map(([name, of]) =>
+        addRoughAngles(graph, of, { name: `${name}_${layer.index}`, half: headDim / 2 })
+      );
+      const rotated = ([[q, heads], [k, kvHeads]] as const).map(([rows, count]) =>
+        graph.add("RotaryEmbedding", [rows, ...angles], { attributes: { num_heads: count } })
+      );
       return attend(graph, [...rotated, v], layer);
     },
   },

@@ -33,7 +33,12 @@ import { spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
 import { spellXielu } from "../rewrite/spelled_xielu.ts";
 import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
-import { readOriginals, readTiedTables, readWholeTables } from "../rewrite/tied_tables.ts";
+import {
+  expandPositionTables,
+  readOriginals,
+  readTiedTables,
+  readWholeTables,
+} from "../rewrite/tied_tables.ts";
 import { type ReplacedMixture, replaceMixtures } from "../experts/replace_mixtures.ts";
 import { type ReplacedState, replaceStates } from "../states/replace_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
@@ -130,7 +135,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const probes = [
-    ...[dropMaskFactors, spellRotary, spellOperators, spellXielu],
+    ...[dropMaskFactors, expandPositionTables, spellRotary, spellOperators, spellXielu],
     ...[splitLayerInputs, keepTokenAxis, normByMeanSquare],
   ].reduce(rewriteProbed, new Probes(ofRows, inputs));
   const normed = probes.index;

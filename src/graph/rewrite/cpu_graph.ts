@@ -31,11 +31,14 @@ interface PackedMatrix {
   readonly rows: number;
   readonly columns: number;
   readonly blockSize: number;
-  /** u8, `blocks * blockSize / 2` bytes per row. In a table of embeddings the last block of a row may be shorter. */
+  /**
+   * `blocks * blockSize / 2` bytes per row, as u8, or as i4 or u4 in a table. In a table the last block of a row may be
+   * shorter.
+   */
   readonly values: Tensor;
   /** f32 or f16 `[rows, blocks]`. */
   readonly scales: Tensor;
-  /** u8, two 4-bit values per byte, each row padded to whole bytes; all are 8 if absent. */
+  /** Two 4-bit values per byte, each row padded to whole bytes; if absent, all are 8 for u8, and 0 for other types. */
   readonly zeroPoints: Tensor | undefined;
 }
 
@@ -84,22 +87,38 @@ export function expandQuantized(model: ModelProto): ModelProto {
  */
 function expandWeights(node: Node, constants: ReadonlyMap<string, Tensor>): Tensor | undefined {
   const tensors = node.inputs.map((name) => constants.get(name));
-  const blockSize = readIntAttribute(node, "block_size");
-  if ((readIntAttribute(node, "bits") ?? 4) !== 4 || blockSize === undefined) return undefined;
+  const blockSize = readBlockSize(node);
+  if (blockSize === undefined) return undefined;
   if (node.opType === "MatMulNBits" && node.inputs.slice(4).every((name) => name === "")) {
     const parts = readParts(tensors[1], tensors[2], tensors[3]);
     const [rows, columns] = [readIntAttribute(node, "N")!, readIntAttribute(node, "K")!];
     return parts && expandMatrix({ rows, columns, blockSize, ...parts }, "columns");
   }
-  if (node.opType === "GatherBlockQuantized") {
-    const parts = readParts(tensors[0], tensors[2], tensors[3]);
-    const isByRow = (readIntAttribute(node, "gather_axis") ?? 0) === 0 &&
-      (readIntAttribute(node, "quantize_axis") ?? 1) === 1;
-    if (!isByRow || parts?.values.shape.length !== 2) return undefined;
-    const [rows, halfColumns] = parts.values.shape as [number, number];
-    return expandMatrix({ rows, columns: 2 * halfColumns, blockSize, ...parts }, "rows");
-  }
-  return undefined;
+  return node.opType === "GatherBlockQuantized" && tensors[0]?.dtype === "uint8"
+    ? expandTable(node, constants)
+    : undefined;
+}
+
+/** The expanded table of a 4-bit `GatherBlockQuantized`; `undefined` for tables of another layout. */
+export function expandTable(
+  node: Node,
+  constants: ReadonlyMap<string, Tensor>,
+): Tensor | undefined {
+  const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));
+  const blockSize = readBlockSize(node);
+  const parts = readParts(values, scales, zeroPoints);
+  const isByRow = (readIntAttribute(node, "gather_axis") ?? 0) === 0 &&
+    (readIntAttribute(node, "quantize_axis") ?? 1) === 1;
+  if (!isByRow || blockSize === undefined || parts?.values.shape.length !== 2) return undefined;
+  const [rows, width] = parts.values.shape as [number, number];
+  const columns = parts.values.dtype === "uint8" ? 2 * width : width;
+  return expandMatrix({ rows, columns, blockSize, ...parts }, "rows");
+}
+
+/** Values per block of a node with 4-bit weights. */
+function readBlockSize(node: Node): number | undefined {
+  const is4Bit = (readIntAttribute(node, "bits") ?? 4) === 4;
+  return is4Bit ? readIntAttribute(node, "block_size") : undefined;
 }
 
 /** Checks that the constants of a node can be unpacked. @returns `undefined` if not. */
@@ -108,9 +127,9 @@ function readParts(
   scales: Tensor | undefined,
   zeroPoints: Tensor | undefined,
 ): Pick<PackedMatrix, "values" | "scales" | "zeroPoints"> | undefined {
-  if (values?.dtype !== "uint8") return undefined;
+  if (values === undefined || !["uint8", "int4", "uint4"].includes(values.dtype)) return undefined;
   if (scales?.dtype !== "float32" && scales?.dtype !== "float16") return undefined;
-  if (zeroPoints !== undefined && zeroPoints.dtype !== "uint8") return undefined;
+  if (zeroPoints !== undefined && zeroPoints.dtype !== values.dtype) return undefined;
   return { values, scales, zeroPoints };
 }
 
@@ -152,18 +171,23 @@ function unpack(
   const blocks = Math.ceil(columns / blockSize);
   const bytesPerRow = values.length / rows;
   const zeroBytesPerRow = Math.ceil(blocks / 2);
+  const { dtype } = matrix.values;
+  /** A number of 4 bits, which has a sign in i4. */
+  const read = (byte: number, at: number) => {
+    const bits = (byte >> (4 * (at & 1))) & 15;
+    return dtype === "int4" && bits > 7 ? bits - 16 : bits;
+  };
   for (let row = 0; row < rows; row++) {
     for (let block = 0; block < blocks; block++) {
       const scale = scales[row * blocks + block]!;
       const zeroByte = zeroPoints?.[row * zeroBytesPerRow + (block >> 1)];
-      const zero = zeroByte === undefined ? 8 : (zeroByte >> (4 * (block & 1))) & 15;
+      const zero = zeroByte === undefined ? (dtype === "uint8" ? 8 : 0) : read(zeroByte, block);
       const start = block * blockSize;
       const end = Math.min(start + blockSize, columns);
       const from = row * bytesPerRow + start / 2;
       let to = row * strides.row + start * strides.column;
       for (let n = 0; n < end - start; n++, to += strides.column) {
-        const value = (values[from + (n >> 1)]! >> (4 * (n & 1))) & 15;
-        weights[to] = (value - zero) * scale;
+        weights[to] = (read(values[from + (n >> 1)]!, n) - zero) * scale;
       }
     }
   }

@@ -17,6 +17,7 @@ import {
 } from "../file/proto.ts";
 import { findLiveNodes, GraphIndex, readIntegers } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
+import { expandTable } from "./cpu_graph.ts";
 
 /**
  * Replaces tables that are reshaped or transposed constants with constants. In graphs whose token embeddings are tied
@@ -58,6 +59,31 @@ export function readTiedTables(graph: Graph): Graph {
     nodes: [...turnedBack, ...nodes],
     initializers: [...graph.initializers, ...tables.values()],
   };
+}
+
+/**
+ * Expands tables in blocks of 4 bits that are read by position. When embeddings are tied, onnxruntime-genai's builder
+ * quantises not only them but also the cosines and sines of positions in sections (Qwen3.5).
+ */
+export function expandPositionTables({ index, inputs: { positions } }: Probes): Graph {
+  const { graph } = index;
+  const isFromPositions = (name: string): boolean => {
+    const node = index.producers.get(name);
+    return node === undefined
+      ? name === positions?.name || index.constants.has(name)
+      : node.inputs.length > 0 && node.inputs.every(isFromPositions);
+  };
+  const tables = new Map<string, Tensor>();
+  const nodes = graph.nodes.map((node) => {
+    const isOne = node.opType === "GatherBlockQuantized" && isFromPositions(node.inputs[1]!);
+    const table = isOne ? expandTable(node, index.constants) : undefined;
+    if (table === undefined) return node;
+    tables.set(table.name, table);
+    const inputs = [table.name, node.inputs[1]!];
+    return makeNode("Gather", inputs, node.outputs, { name: node.name, attributes: { axis: 0 } });
+  });
+  if (tables.size === 0) return graph;
+  return { ...graph, nodes, initializers: [...graph.initializers, ...tables.values()] };
 }
 
 /** The constant that a node only reshapes, in its new shape. */
