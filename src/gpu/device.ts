@@ -58,6 +58,9 @@ const RAISED_LIMITS = [
   "maxComputeWorkgroupsPerDimension",
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
+/** Largest binding: naga gives Metal's shaders the size of a binding, with which they check indices, in 32 bits. */
+const MAX_BINDING_BYTES = 2 ** 32 - 4;
+
 const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
 
 /** The environment variable that names the graphics APIs that Deno may use. Deno reads it once for each thread. */
@@ -106,6 +109,10 @@ export async function openDevice(
   if (adapter === undefined) return undefined;
   const requiredLimits: Record<string, number> = {};
   for (const name of RAISED_LIMITS) requiredLimits[name] = adapter.limits[name];
+  requiredLimits["maxStorageBufferBindingSize"] = Math.min(
+    adapter.limits.maxStorageBufferBindingSize,
+    MAX_BINDING_BYTES,
+  );
   const device = await adapter.requestDevice({
     requiredLimits,
     requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),

@@ -18,6 +18,33 @@ gpuTest("openDevice() requests the adapter's limits and its features", async (gp
   assert.equal(gpu.hasF16, adapter.features.has("shader-f16"));
 });
 
+gpuTest(
+  "openDevice() requests bindings below 4 GiB, though Apple's adapters have larger ones",
+  async () => {
+    const { requestDevice } = GPUAdapter.prototype;
+    const getter = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, "limits")!;
+    const { limits } = (await findAdapter({ allowFallback: true }))!;
+    const get = (_: GPUSupportedLimits, name: string) =>
+      name === "maxStorageBufferBindingSize" ? 2 ** 35 : Reflect.get(limits, name);
+    Object.defineProperty(GPUAdapter.prototype, "limits", {
+      ...getter,
+      get: () => new Proxy(limits, { get }),
+    });
+    const seen: GPUDeviceDescriptor[] = [];
+    GPUAdapter.prototype.requestDevice = function (descriptor) {
+      seen.push(descriptor!);
+      return requestDevice.call(this);
+    };
+    try {
+      (await openDevice({ allowFallback: true }))!.device.destroy();
+    } finally {
+      GPUAdapter.prototype.requestDevice = requestDevice;
+      Object.defineProperty(GPUAdapter.prototype, "limits", getter);
+    }
+    assert.equal(seen[0]!.requiredLimits!["maxStorageBufferBindingSize"], 2 ** 32 - 4);
+  },
+);
+
 gpuTest("findAdapter() returns a software adapter only if allowed", async (gpu) => {
   const adapter = await findAdapter({ allowFallback: false });
   assert.equal(adapter === undefined, gpu.isFallbackAdapter);
