@@ -119,7 +119,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
       const count = isShort ? handle.readSync(rest) : await handle.read(rest);
       if (count === null) {
         throw new StartupError(
-          `${this.#path(file)} ends at byte ${offset + done}, but the graph needs ` +
+          `${this.#path(file)} ends at byte ${await this.size(file)}, but the graph needs ` +
             `${into.length} bytes from ${offset} on; the download may be incomplete.`,
         );
       }

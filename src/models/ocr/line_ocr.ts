@@ -3,10 +3,12 @@
  *
  * @module
  */
-import { join } from "node:path";
-import type { OpenSessionOptions } from "../../device/backend.ts";
+import { basename, dirname, join } from "node:path";
+import type { OpenModelOptions } from "../../device/backend.ts";
 import type { EngineSettings } from "../../base/config.ts";
 import { HearthError, StartupError, startupStep } from "../../base/errors.ts";
+import { FolderFiles } from "../../graph/file/external_data.ts";
+import { readModel } from "../../graph/file/proto_read.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { countPixels, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
@@ -141,12 +143,13 @@ export class LineOcrModel implements Model {
 async function openGraph<Config extends { readonly file: string; readonly levels: ChannelLevels }>(
   config: Config,
   { folder, backend, onProgress }: OpenContext,
-  options?: OpenSessionOptions,
+  options?: OpenModelOptions,
 ): Promise<LineGraph<Config>> {
   const { file } = config;
   onProgress({ what: `loading ${file}` });
+  await using files = new FolderFiles(join(folder.path, dirname(file)), folder.path);
   const session = await startupStep(
-    async () => await backend.openSession(await Deno.readFile(join(folder.path, file)), options),
+    async () => await backend.openModel(await readModel(files, basename(file)), files, options),
     (reason) => `${file} cannot be loaded: ${reason}`,
   );
   return new LineGraph(config, { backend, session });

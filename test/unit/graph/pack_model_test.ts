@@ -211,6 +211,10 @@ Deno.test("FolderFiles.read() reports how much of a file is missing", async () =
       files.read("weights", 4, new Uint8Array(8)),
       /ends at byte 10, .* 8 bytes from 4 on/,
     );
+    await assert.rejects(
+      files.read("weights", 400, new Uint8Array(8)),
+      /ends at byte 10, .* 8 bytes from 400 on/,
+    );
     await assert.rejects(files.read("absent", 0, new Uint8Array(1)), /Cannot read .*absent/);
   });
 });
