@@ -60,8 +60,9 @@ const {
 export const CompletionsRequest = z.object({
   ...SAMPLING_FIELDS,
   prompt: Prompt.describe("The text or texts to continue; token ids are the model's"),
-  suffix: text().nullish()
-    .describe("Text after the gap, for models that can fill in the middle"),
+  suffix: anyText().nullish().describe(
+    "Text after the gap, for models that can fill in the middle; an empty one counts as absent",
+  ),
   max_tokens: tokenLimit(0).nullish().describe(
     `Default ${DEFAULT_MAX_TOKENS}; -1 means up to the end of the context; ` +
       "0 generates nothing and is for echo or prompt_logprobs of the prompt",

@@ -450,6 +450,10 @@ Deno.test("/completions follows grammars, and refuses unsupported fields", async
   const request = { model: "hearth-demo-chat", prompt: "Yes or no? " };
   const { body } = await post("/completions", { ...request, guided_choice: ["yes", "no"] });
   assert.ok(["yes", "no"].includes(body.choices[0].text));
+  // Editors send an empty suffix at the end of a file, whether or not the model can fill in the middle.
+  const { body: whole } = await post("/completions", { ...request, temperature: 0 });
+  const { body: empty } = await post("/completions", { ...request, temperature: 0, suffix: "" });
+  assert.equal(empty.choices?.[0].text, whole.choices[0].text);
   const cases: [object, number, string][] = [
     [{ suffix: "the end" }, 400, "suffix"],
     [{ n: 3, best_of: 2 }, 400, "best_of"],

@@ -132,7 +132,7 @@ function completionTask(
     messages: [],
     raw: {
       prompt,
-      suffix: suffix ?? undefined,
+      suffix: suffix || undefined,
       echo: echo ?? undefined,
       addsSpecialTokens: adds ?? undefined,
     },
