@@ -151,6 +151,16 @@ Deno.test("a decoder refuses a text longer than its context with both lengths", 
   assert.equal(promptTokens, 63);
 });
 
+Deno.test("a decoder without logits is refused as a language model", async () => {
+  await using made = await makeEmbedder();
+  await assert.rejects(
+    openModel(made.folder, { kind: "text" }),
+    (error) =>
+      error instanceof StartupError &&
+      /model\.onnx gives last_hidden_state and no logits.*exclude_lm_head/s.test(error.message),
+  );
+});
+
 Deno.test("a decoder is refused for embedding if its pooling is not the last token's", async () => {
   await using tiny = await makeTinyDecoder({
     tokenizer: EMBED_TOKENIZER,

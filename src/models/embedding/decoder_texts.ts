@@ -93,7 +93,7 @@ export async function loadDecoderTexts(
   columns?: readonly number[],
 ): Promise<{ readonly texts: TextRunner; readonly width: number; readonly maxTokens: number }> {
   const { backend, engine, folder } = options;
-  const { decoder } = await loadDecoder(options);
+  const { decoder } = await loadDecoder({ ...options, readsRows: true });
   if (!(decoder instanceof PagedDecoder)) {
     await decoder.dispose();
     throw new StartupError(

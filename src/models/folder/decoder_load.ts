@@ -55,6 +55,8 @@ export interface DecoderLoadOptions
   readonly openEmbedding?: ((dtype: TensorType) => Promise<GraphSession>) | undefined;
   /** Decides which kernels run; by default those that suit the device. */
   readonly rule?: KernelRule | undefined;
+  /** Whether the rows of the output are read, whatever they hold, rather than tokens sampled from logits. */
+  readonly readsRows?: boolean | undefined;
 }
 
 /** The decoder's input for embeddings instead of token ids. */
@@ -71,6 +73,7 @@ interface LoadedDecoder {
 export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
   await using graph = await readGraph(options);
   const { model, dtype } = graph;
+  if (!options.readsRows) requireLogits(graph, options.folder.path);
   let embeddings: ValueInfo | undefined;
   const toOpen: GraphToOpen = {
     ...options,
@@ -89,6 +92,17 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
     whole: () => openWhole(toOpen),
   });
   return { decoder, dtype, embeddings };
+}
+
+/** @throws {StartupError} when a graph was exported without its projection to the vocabulary. */
+function requireLogits({ model: { graph }, path }: GraphFile, folder: string): void {
+  const names = graph.outputs.map(({ name }) => name);
+  const hidden = names.find((name) => /hidden_states?$/.test(name));
+  if (hidden === undefined || names.includes("logits")) return;
+  throw new StartupError(
+    `${folder}/${path} gives ${hidden} and no logits, so no tokens can be sampled: it was exported without its ` +
+      "projection to the vocabulary (exclude_lm_head). Export it with the projection.",
+  );
 }
 
 interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
