@@ -227,7 +227,7 @@ class ProjectedInputs<Input extends object> implements EncodedInputs {
       this.#free();
       this.#last = { input, feeds: await this.#encode(input as Input) };
     }
-    return this.#last!.feeds;
+    return this.#last.feeds;
   }
 
   async dispose(): Promise<void> {

@@ -68,7 +68,7 @@ function toValue(value: unknown): Value {
   if (value instanceof PyObject) return value;
   if (value instanceof JsonText) return value.read();
   if (Array.isArray(value)) return descend(() => value.map(toValue));
-  const entries = Object.entries(value as object).filter(([, each]) => each !== undefined);
+  const entries = Object.entries(value).filter(([, each]) => each !== undefined);
   return descend(() => new Dict(entries.map(([key, each]) => [key, toValue(each)] as const)));
 }
 

@@ -34,7 +34,7 @@ export class PositionTables {
     const [tokens, ...rest] = cut.positions?.shape.toReversed() ?? [];
     const isKnown = tokens === "tokens" && rest.every((size) => typeof size === "number");
     this.#positions = isKnown ? cut.positions!.name : undefined;
-    this.#numSections = isKnown ? countElements(rest as number[]) : 1;
+    this.#numSections = isKnown ? countElements(rest) : 1;
     this.#numPositions = numPositions;
     const { names, graph } = collectPositional(cut, this.#positions);
     this.#names = names;

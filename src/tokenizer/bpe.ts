@@ -183,7 +183,7 @@ function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
     ids[at] = merges.getMerged(ids[at]!, ids[after]!);
     ids[after] = -1;
     next[at] = next[after]!;
-    if (next[at]! < length) previous[next[at]!] = at;
+    if (next[at] < length) previous[next[at]] = at;
     add(at);
     if (previous[at]! >= 0) add(previous[at]!);
   }

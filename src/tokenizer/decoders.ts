@@ -141,7 +141,7 @@ const CLEAN_UPS = [
 
 /** Removes spaces before English punctuation and contractions, in each token by itself, like the Rust library. */
 function cleanUp(token: string): string {
-  return CLEAN_UPS.reduce((text, [from, to]) => text.replaceAll(from!, to!), token);
+  return CLEAN_UPS.reduce((text, [from, to]) => text.replaceAll(from, to), token);
 }
 
 function readCtc(reader: ConfigReader): Decoder {

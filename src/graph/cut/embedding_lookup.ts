@@ -298,7 +298,7 @@ function findRank(index: GraphIndex, name: string, input: string): number | unde
     case "Reshape": {
       const sizes = operand === undefined ? undefined : readConstants(index, operand);
       const isRow = sizes?.join() === "-1" || sizes?.join() === "1,-1";
-      return isRow ? sizes!.length : undefined;
+      return isRow ? sizes.length : undefined;
     }
     case "Add":
       return readConstants(index, operand ?? "")?.length === 1

@@ -147,32 +147,32 @@ export const ELEMENTWISE_RULES: Rules = {
   IsNaN: unary((x) => Number.isNaN(x) ? 1 : 0, "bool"),
   IsInf: unary((x) => Math.abs(x) === Infinity ? 1 : 0, "bool"),
   Clip: clip,
-  Add: folded(() => (a, b) => a! + b!),
-  Sub: folded(() => (a, b) => a! - b!),
-  Mul: folded(() => (a, b) => a! * b!),
-  Div: folded((dtype) => isInteger(dtype) ? (a, b) => Math.trunc(a! / b!) : (a, b) => a! / b!),
+  Add: folded(() => (a, b) => a + b),
+  Sub: folded(() => (a, b) => a - b),
+  Mul: folded(() => (a, b) => a * b),
+  Div: folded((dtype) => isInteger(dtype) ? (a, b) => Math.trunc(a / b) : (a, b) => a / b),
   Mod: (call) => {
     const [a, b] = [need(call, 0), need(call, 1)];
     // With fmod=1 the sign is the dividend's, otherwise the divisor's.
     const fmod = readIntAttribute(call.node, "fmod") === 1;
-    return zip([a, b], a.dtype, (x, y) => fmod ? x! % y! : ((x! % y!) + y!) % y!);
+    return zip([a, b], a.dtype, (x, y) => fmod ? x % y : ((x % y) + y) % y);
   },
   Pow: folded(() => Math.pow),
   Min: folded(() => Math.min),
   Max: folded(() => Math.max),
-  And: folded(() => (a, b) => a! && b! ? 1 : 0),
-  Or: folded(() => (a, b) => a! || b! ? 1 : 0),
-  Xor: folded(() => (a, b) => a! === b! ? 0 : 1),
-  BitwiseAnd: folded(() => (a, b) => a! & b!),
-  BitwiseOr: folded(() => (a, b) => a! | b!),
+  And: folded(() => (a, b) => a && b ? 1 : 0),
+  Or: folded(() => (a, b) => a || b ? 1 : 0),
+  Xor: folded(() => (a, b) => a === b ? 0 : 1),
+  BitwiseAnd: folded(() => (a, b) => a & b),
+  BitwiseOr: folded(() => (a, b) => a | b),
   PRelu: (call) => zip([need(call, 0), need(call, 1)], need(call, 0).dtype, undefined),
   Equal: comparison((a, b) => a === b ? 1 : 0),
-  Less: comparison((a, b) => a! < b! ? 1 : 0),
-  LessOrEqual: comparison((a, b) => a! <= b! ? 1 : 0),
-  Greater: comparison((a, b) => a! > b! ? 1 : 0),
-  GreaterOrEqual: comparison((a, b) => a! >= b! ? 1 : 0),
+  Less: comparison((a, b) => a < b ? 1 : 0),
+  LessOrEqual: comparison((a, b) => a <= b ? 1 : 0),
+  Greater: comparison((a, b) => a > b ? 1 : 0),
+  GreaterOrEqual: comparison((a, b) => a >= b ? 1 : 0),
   Where: (call) => {
     const [condition, a, b] = [need(call, 0), need(call, 1), need(call, 2)];
-    return zip([condition, a, b], a.dtype, (test, x, y) => test ? x! : y!);
+    return zip([condition, a, b], a.dtype, (test, x, y) => test ? x : y);
   },
 };

@@ -68,8 +68,8 @@ function findMatrix(index: GraphIndex, name: string): Matrix | undefined {
   const axis = readIntAttribute(node, "axis") ?? 1;
   const isAlongK = (axis + 2) % 2 === (isTransposed ? 1 : 0);
   const fits = blockSize >= 16 && (blockSize & (blockSize - 1)) === 0 && k % blockSize === 0;
-  if (isUnknown || !isAlongK || !fits || scales!.shape.length !== 2) return undefined;
-  return { k, n, bits, blockSize, weights, scales: scales!, zeroPoints, isTransposed };
+  if (isUnknown || !isAlongK || !fits || scales.shape.length !== 2) return undefined;
+  return { k, n, bits, blockSize, weights, scales, zeroPoints, isTransposed };
 }
 
 /** Makes the levels, scales and zero points that `MatMulNBits` takes. */

@@ -118,7 +118,7 @@ function transposeConstant(index: GraphIndex, node: Node): Tensor | undefined {
     index.consumers(output).every((reader) =>
       reader.opType === "Gather" && reader.inputs[0] === output && !readIntAttribute(reader, "axis")
     );
-  return isFloat && isTable ? { ...source!, ...transposeMatrix(source!), name: output } : undefined;
+  return isFloat && isTable ? { ...source, ...transposeMatrix(source), name: output } : undefined;
 }
 
 /** Replaces copies of constants by the constants. PyTorch's exports copy one to share it between layers. */

@@ -248,11 +248,11 @@ function addNamed(byName: Map<string, Value>, values: Value): void {
   if (!(values instanceof Dict)) {
     raise("TypeError", `argument after ** must be a mapping, not ${getTypeName(values)}`);
   }
-  for (const [key, value] of (values as Dict).entries()) {
+  for (const [key, value] of values.entries()) {
     if (typeof key !== "string") raise("TypeError", "keywords must be strings");
-    if (byName.has(key as string)) {
+    if (byName.has(key)) {
       raise("TypeError", `got multiple values for keyword argument '${key}'`);
     }
-    byName.set(key as string, value);
+    byName.set(key, value);
   }
 }

@@ -175,7 +175,7 @@ export function compileAssign(
       if (!(namespace instanceof Namespace)) {
         raise("TemplateRuntimeError", "cannot assign attribute on non-namespace object");
       }
-      (namespace as Namespace).values.set(attribute, value);
+      namespace.values.set(attribute, value);
     };
   }
   if (target.kind !== "tuple") throw new Error(`A ${target.kind} is no target.`);

@@ -270,6 +270,6 @@ class LoopContext extends PyObject {
       raise("TypeError", "The loop must have the 'recursive' marker to be called recursively.");
     }
     if (positional.length !== 1) raise("TypeError", "loop() takes one argument");
-    return this.#recursion!.recurse(positional[0]!);
+    return this.#recursion.recurse(positional[0]!);
   }
 }

@@ -145,7 +145,7 @@ function generate(values: Generator<Value>): PyIterator {
 function* iterateEntries(value: Value): Generator<Value> {
   if (value instanceof Undefined) return;
   if (!(value instanceof Dict)) raise("TypeError", "Can only get item pairs from a mapping.");
-  for (const [key, each] of (value as Dict).entries()) yield new Tuple([key, each]);
+  for (const [key, each] of value.entries()) yield new Tuple([key, each]);
 }
 
 function* batches(values: Value, size: number, filler: Value): Generator<Value> {

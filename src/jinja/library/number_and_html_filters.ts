@@ -117,7 +117,7 @@ function stripTags(html: string): string {
   return spaced.replaceAll(
     /&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w+));/gi,
     (entity, decimal, hex, name) => {
-      if (name !== undefined) return ENTITIES[name as string] ?? entity as string;
+      if (name !== undefined) return ENTITIES[name as string] ?? entity;
       const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
       return code > 0x10ffff ? "\ufffd" : String.fromCodePoint(code);
     },

@@ -64,7 +64,7 @@ function escapeChar(char: string): string {
 /** Writes a code point as an escape sequence. */
 export function escapeCode(code: number): string {
   const [letter, width] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
-  return `\\${letter}${code.toString(16).padStart(width as number, "0")}`;
+  return `\\${letter}${code.toString(16).padStart(width, "0")}`;
 }
 
 /** Collects the text of nested values, within the meter's limits. */

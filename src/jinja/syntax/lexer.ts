@@ -230,7 +230,7 @@ function unescapeText(text: string): string {
       }
       // Python first replaces these characters with escapes, so a backslash before one escapes that escape.
       if (wide !== undefined) return escapeCode((wide as string).codePointAt(0)!);
-      return SHORT[other ?? ""] ?? escape as string;
+      return SHORT[other ?? ""] ?? escape;
     },
   );
 }

@@ -60,7 +60,7 @@ class Parser extends ExpressionParser {
     const { text } = this.stream.expect("name");
     const parse = STATEMENTS.get(text);
     if (parse === undefined) this.stream.fail(`Encountered unknown tag '${text}'`);
-    return [parse!(this)];
+    return [parse(this)];
   }
 
   parseFor(): Statement {

@@ -80,7 +80,7 @@ export function allowedAfter(
 ): Uint32Array | undefined {
   const numNew = tokens.length - numPromptTokens;
   const isForced = rules.forcedFirst !== undefined && numPromptTokens === 1;
-  if (isForced && numNew === 0) return toMask([rules.forcedFirst!], rules.vocabSize);
+  if (isForced && numNew === 0) return toMask([rules.forcedFirst], rules.vocabSize);
   const forbidden = [
     ...rules.suppressed,
     ...(numNew === (isForced ? 1 : 0) ? rules.suppressedFirst : []),
