@@ -160,8 +160,9 @@ export class TtsModel implements Model {
     if (next.done) {
       throw new HearthError(
         "invalid_value",
-        `${task.param}: want words in a language that the model speaks, saw ${task.text.length} characters without any. ` +
-          "Signs, emoji and unknown scripts are not spoken.",
+        `${task.param}: want words in a language that the model speaks, saw ${
+          JSON.stringify(task.text.slice(0, 40))
+        }. Signs, emoji and unknown scripts are not spoken.`,
         { param: task.param },
       );
     }
