@@ -311,6 +311,31 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
+/** Adds to all but the first of several streams, and returns their sum: AltUp of Gemma 3n, as PyTorch exports it. */
+function addToStreams(graph: DecoderBuilder, rows: string): string {
+  const { hidden } = graph.sizes;
+  const project = () => graph.add("MatMul", [rows, graph.weights([hidden, hidden])]);
+  const [first, from, end] = [0, 1, 3].map((at) => graph.ints([at]));
+  const streams = graph.add(
+    "Concat",
+    [rows, project(), project()].map((each) => graph.add("Unsqueeze", [each, first!])),
+    { attributes: { axis: 0 } },
+  );
+  const others = graph.add("Slice", [streams, from!, end!, first!]);
+  const count = graph.add("Gather", [graph.add("Shape", [streams]), graph.ints([0], [])]);
+  const all = graph.add("Range", [graph.ints([0], []), count, graph.ints([1], [])]);
+  const indices = graph.add("Unsqueeze", [
+    graph.add("Slice", [all, from!, end!, first!]),
+    graph.ints([-1]),
+  ]);
+  const sum = graph.add("Add", [others, project()]);
+  const changed = graph.add("ScatterND", [streams, indices, sum]);
+  const [a, b, c] = [0, 1, 2].map((at) =>
+    graph.add("Gather", [changed, graph.ints([at], [])], { attributes: { axis: 0 } })
+  );
+  return graph.add("Add", [a!, graph.add("Mul", [b!, c!])]);
+}
+
 /** Chooses a class like a router of experts: a mask of the chosen class, and its score among zeros. */
 function addChoice(graph: DecoderBuilder, rows: string): string {
   const { hidden } = graph.sizes;
@@ -472,6 +497,11 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: gateByHead },
   },
   "inputs of each layer": { attention: spell("none"), options: { feedForward: addLayerInput } },
+  "streams that are written in part": {
+    attention: spell("none"),
+    options: { feedForward: addToStreams },
+    numRefused: 2,
+  },
   "xIELU": { attention: spell("none"), options: { feedForward: activateXielu(-1e-6) } },
   "xIELU with another limit": {
     attention: spell("none"),

@@ -1,6 +1,7 @@
 /**
  * Replaces operators by others that Hearth's kernels compute. Fused operators that onnxruntime-genai's builder writes
- * around linear attention and shared experts are spelled out, and so are operators for rotary embeddings.
+ * around linear attention and shared experts are spelled out, and so are operators for rotary embeddings, and rows that
+ * PyTorch writes over others.
  *
  * @module
  */
@@ -84,22 +85,42 @@ const spellGatedNorm: Speller = (node, spelled, probes) => {
   spelled.add("Mul", [silu, joined], {}, node.outputs[0]);
 };
 
-const SPELLERS: Readonly<Record<string, Speller>> = {
-  GatedAdd: spellGatedAdd,
-  LinearAttentionGate: spellGates,
-  GatedRMSNorm: spellGatedNorm,
+/** Joins rows that are written over the neighbouring rows of a tensor to the others: PyTorch's `slice_scatter`. */
+const spellSliceScatter: Speller = ({ inputs, outputs }, spelled, probes) => {
+  const [whole, indices, updates] = inputs as [string, string, string];
+  const values = probes.short().map((run) => run.value(indices));
+  const first = values[0]?.data?.[0];
+  const count = values[0]?.data?.length;
+  const isSlice = values.every((value) =>
+    value?.shape[1] === 1 && value.data?.length === count &&
+    value.data!.every((row, i) => row === first! + i)
+  );
+  const rows = probes.at(SHORT_LENGTHS[0]).value(whole)?.shape[0];
+  if (!isSlice || first === undefined || rows === undefined) return;
+  const take = (from: number, to: number) =>
+    from < to
+      ? [spelled.add("Slice", [whole, ...[from, to, 0].map((each) => spelled.ints([each]))])]
+      : [];
+  const parts = [...take(0, first), updates, ...take(first + count!, rows)];
+  spelled.add("Concat", parts, { axis: 0 }, outputs[0]);
 };
 
-/** Spells out the fused operators of a graph. */
+const SPELLERS: Readonly<Record<string, Speller>> = {
+  "com.microsoft GatedAdd": spellGatedAdd,
+  "com.microsoft LinearAttentionGate": spellGates,
+  "com.microsoft GatedRMSNorm": spellGatedNorm,
+  " ScatterND": spellSliceScatter,
+};
+
+/** Spells out the operators of a graph. */
 export function spellOperators(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
   let isChanged = false;
   const nodes = graph.nodes.flatMap((node) => {
-    const spell = node.domain === "com.microsoft" ? SPELLERS[node.opType] : undefined;
-    if (spell === undefined) return [node];
     const spelled = new Spelled(node.outputs[0]!);
-    spell(node, spelled, probes);
+    SPELLERS[`${node.domain} ${node.opType}`]?.(node, spelled, probes);
+    if (spelled.nodes.length === 0) return [node];
     constants.push(...spelled.constants);
     isChanged = true;
     return spelled.nodes;
