@@ -111,7 +111,7 @@ async function searchNear(settings: HubSettings, { owner, name }: HubId): Promis
 }
 
 /** The expected checksum of a file. */
-export interface Digest {
+interface Digest {
   /** `git` is the sha1 of `blob <size>\0` and the bytes. */
   readonly kind: "sha256" | "git";
   /** The digest in lower-case hexadecimal. */
