@@ -12,3 +12,9 @@ export function isJson(text: string): boolean {
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** An element or own property of a parsed JSON value; `undefined` if there is none. */
+export function getMember(value: unknown, key: PropertyKey): unknown {
+  const isThere = typeof value === "object" && value !== null && Object.hasOwn(value, key);
+  return isThere ? (value as Record<PropertyKey, unknown>)[key] : undefined;
+}

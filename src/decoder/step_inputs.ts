@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend, Storage } from "../device/backend.ts";
-import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
+import { countPerRow, type GraphCut, type TensorPort } from "../graph/graph_cut.ts";
 import { Tensor, type ValueInfo } from "../device/ort/ort.ts";
 import type { DecoderLimits, StepBatch } from "./decoder.ts";
 
@@ -39,7 +39,7 @@ export class StepInputs {
     });
     this.#tokens = allocate(ports.tokens, limits.maxBatchTokens);
     this.#positions = ports.positions &&
-      allocate(ports.positions, numSections(ports.positions) * limits.maxBatchTokens);
+      allocate(ports.positions, countPerRow(ports.positions) * limits.maxBatchTokens);
     this.#rows = allocate(ports.rows, limits.maxSequences);
   }
 
@@ -51,8 +51,9 @@ export class StepInputs {
       writeInput(this.#rows, rows),
     ]);
     if (this.#positions) {
+      // One, or one per section of a rotary embedding in sections.
       const sections = Array.from(
-        { length: numSections(this.#positions.port) },
+        { length: countPerRow(this.#positions.port) },
         (_, section) =>
           (batch.sectionPositions?.[section] ?? anglePositions).subarray(0, numTokens),
       );
@@ -65,14 +66,6 @@ export class StepInputs {
   dispose(): void {
     for (const input of [this.#tokens, this.#positions, this.#rows]) input?.storage?.dispose();
   }
-}
-
-/** Number of rows of positions that a graph takes: one, or one per section of a rotary embedding in sections. */
-function numSections({ shape }: TensorPort): number {
-  return shape.reduce<number>(
-    (product, dim) => typeof dim === "number" ? product * dim : product,
-    1,
-  );
 }
 
 /** Writes an input. @param sources rows of the input, all of the same length. */

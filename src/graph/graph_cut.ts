@@ -22,6 +22,14 @@ export interface TensorPort {
   readonly isIndex?: boolean | undefined;
 }
 
+/** The number of elements of a tensor for each token, text or row: the product of the sizes that are numbers. */
+export function countPerRow({ shape }: TensorPort): number {
+  return shape.reduce<number>(
+    (product, dim) => typeof dim === "number" ? product * dim : product,
+    1,
+  );
+}
+
 /** A segment of the graph between kernel nodes, as a complete model. */
 export interface Segment {
   readonly index: number;

@@ -5,7 +5,7 @@
  * @module
  */
 import { z } from "zod";
-import { isRecord } from "../base/json.ts";
+import { getMember, isRecord } from "../base/json.ts";
 import { HearthError } from "../base/errors.ts";
 
 /** A number in decimal digits, as in forms and settings. */
@@ -184,7 +184,7 @@ export function parseRequest<T extends z.ZodType>(schema: T, body: unknown): z.o
   const { path, wanted, isName } = findFault(result.error.issues[0]!, []);
   const param = path.length === 0 ? undefined : formatPath(path);
   const subject = param ?? "The request body";
-  const seen = describeValue(isName ? path.at(-1) : valueAt(body, path));
+  const seen = describeValue(isName ? path.at(-1) : path.reduce<unknown>(getMember, body));
   throw new HearthError("invalid_value", `${subject}: want ${wanted}, saw ${seen}.`, { param });
 }
 
@@ -211,13 +211,6 @@ function findFault(issue: z.core.$ZodIssue, parents: Path): Fault {
     if (fitting?.[0] !== undefined) return findFault(fitting[0], path);
   }
   return { path, wanted: issue.message };
-}
-
-function valueAt(body: unknown, path: Path): unknown {
-  return path.reduce<unknown>((value, key) => {
-    const isInside = typeof value === "object" && value !== null && Object.hasOwn(value, key);
-    return isInside ? (value as Record<PropertyKey, unknown>)[key] : undefined;
-  }, body);
 }
 
 function formatPath(path: Path): string {

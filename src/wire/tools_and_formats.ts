@@ -5,6 +5,7 @@
  * @module
  */
 import { z } from "zod";
+import { isRecord } from "../base/json.ts";
 import {
   anyText,
   flag,
@@ -59,17 +60,18 @@ const HostedTool = z.object({ type: text("a type") })
 
 /** A tool. Its function's fields may also be in the tool itself, as in the Responses API. */
 const Tool = z.preprocess(
-  (value) => isFlat(value) ? { type: "function", function: value } : value,
+  nestFunction,
   z.union([FunctionTool, HostedTool], { error: "an object with type and function" }),
 );
 
-function isFlat(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return "name" in value && !("function" in value) && "type" in value && value.type === "function";
+function nestFunction(value: unknown): unknown {
+  const isFlat = isRecord(value) && "name" in value && !("function" in value) &&
+    value["type"] === "function";
+  return isFlat ? { type: "function", function: value } : value;
 }
 
 const NamedTool = z.preprocess(
-  (value) => isFlat(value) ? { type: "function", function: value } : value,
+  nestFunction,
   z.object({
     type: z.literal("function", { error: '"function" or "allowed_tools"' }),
     function: z.object({ name: functionName() }, { error: "an object with a name" }),

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isRecord } from "../../base/json.ts";
+import { getMember, isRecord } from "../../base/json.ts";
 import { GrammarError } from "./grammar.ts";
 
 /** A schema within the document. */
@@ -192,11 +192,6 @@ export class SchemaDocument {
 function parsePath(reference: string): string[] | undefined {
   if (reference === "#") return [];
   return reference.startsWith("#/") ? reference.slice(2).split("/").map(decodePart) : undefined;
-}
-
-function getMember(value: unknown, name: string): unknown {
-  const isThere = typeof value === "object" && value !== null && Object.hasOwn(value, name);
-  return isThere ? (value as Record<string, unknown>)[name] : undefined;
 }
 
 /** Finds the value that a JSON pointer such as `#/$defs/a` refers to, if there is one. */

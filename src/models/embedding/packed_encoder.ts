@@ -15,7 +15,7 @@ import {
   resolveDims,
 } from "../../decoder/activations.ts";
 import { StepExecutor } from "../../decoder/step_executor.ts";
-import type { EncoderCut, TensorPort } from "../../graph/graph_cut.ts";
+import { countPerRow, type EncoderCut, type TensorPort } from "../../graph/graph_cut.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
@@ -77,7 +77,7 @@ export class PackedEncoder implements Encoder {
     this.#cut = cut;
     this.#summary = summary;
     this.maxTokens = Math.max(maxTokens, longestText);
-    this.width = rowWidth(cut.output) * rowsPerText(summary);
+    this.width = countPerRow(cut.output) * rowsPerText(summary);
     const attention = backend.openPackedAttention({
       nodes: cut.attentions,
       maxRows: this.maxTokens,
@@ -206,12 +206,4 @@ function forEachText(
 
 function rowsPerText(summary: TextSummary): number {
   return summary.kind === "token" ? 1 : summary.modes.length;
-}
-
-/** Computes the number of output elements in one row. */
-function rowWidth({ shape }: TensorPort): number {
-  return shape.reduce<number>(
-    (product, dim) => typeof dim === "number" ? product * dim : product,
-    1,
-  );
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { HearthError } from "../../../base/errors.ts";
+import { isRecord } from "../../../base/json.ts";
 import { toRefusal } from "../../../engine/grammar/compiler.ts";
 import { GrammarError, type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
 import { makePatternTest } from "../../../engine/grammar/pattern.ts";
@@ -176,7 +177,7 @@ function listApplicableSchemas(
   const open: unknown[] = [parameters];
   while (open.length > 0) {
     const schema = open.pop();
-    if (!isObject(schema) || found.has(schema)) continue;
+    if (!isRecord(schema) || found.has(schema)) continue;
     found.add(schema);
     const inner = keywords.flatMap((keyword) => schemasAt(schema, keyword));
     for (const each of [...referredBy(schema, parameters), ...inner].reverse()) open.push(each);
@@ -238,7 +239,7 @@ function typesOfSchemas(schemas: readonly unknown[], document: Schema): Readonly
   const open = [...schemas];
   while (open.length > 0) {
     const schema = open.pop();
-    if (!isObject(schema) || seen.has(schema)) continue;
+    if (!isRecord(schema) || seen.has(schema)) continue;
     seen.add(schema);
     const { type, nullable, enum: values, const: value } = schema;
     const stated = [type].flat().filter((each) => typeof each === "string");
@@ -269,10 +270,6 @@ function stringsAt(schema: Schema, keyword: string): string[] {
   return schemasAt(schema, keyword).filter((each) => typeof each === "string");
 }
 
-function isObject(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function asObject(value: unknown): Schema {
-  return isObject(value) ? value : {};
+  return isRecord(value) ? value : {};
 }
