@@ -178,6 +178,13 @@ fn head_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> vec
   return key_four(at, head, column, scale);
 }
 
+// The element that one of a head is rotated with.
+fn other_element(is_query: bool, at: u32, head: u32, element: u32, scale: f32) -> f32 {
+  let half = ROTARY_SIZE / 2u;
+  let other = select(element - half, element + half, element < half);
+  return head_four(is_query, at, head, other / 4u, scale)[other % 4u];
+}
+
 // The elements that those of a vec4 are rotated with, each at the index of the other.
 fn other_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   if (IS_INTERLEAVED) {
@@ -190,13 +197,13 @@ fn other_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> ve
     return head_four(is_query, at, head, other, scale);
   }
   // They lie in two vec4s.
-  var values = vec4<f32>();
-  for (var i = 0u; i < 4u; i++) {
-    let element = column * 4u + i;
-    let other = select(element - half, element + half, element < half);
-    values[i] = head_four(is_query, at, head, other / 4u, scale)[other % 4u];
-  }
-  return values;
+  let first = column * 4u;
+  return vec4<f32>(
+    other_element(is_query, at, head, first, scale),
+    other_element(is_query, at, head, first + 1u, scale),
+    other_element(is_query, at, head, first + 2u, scale),
+    other_element(is_query, at, head, first + 3u, scale),
+  );
 }
 
 //# if IS_QUANTIZED

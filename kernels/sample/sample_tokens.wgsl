@@ -151,8 +151,11 @@ fn load_tokens(row: Row, start: u32, index: u32) -> Tokens {
   for (var e = 0u; e < 4u; e++) {
     let n = (index - logit_fours) * 4u + e;
     if (n < row.num_adjustments) {
-      tokens.ids[e] = extras[row.adjustments + 2u * n] & 0x7fffffffu;
-      tokens.keys[e] = adjusted_key(row, start, n);
+      // Direct3D's compiler does not write to an element of a vector by a variable index.
+      let is_own = vec4<u32>(e) == vec4<u32>(0u, 1u, 2u, 3u);
+      let id = extras[row.adjustments + 2u * n] & 0x7fffffffu;
+      tokens.ids = select(tokens.ids, vec4<u32>(id), is_own);
+      tokens.keys = select(tokens.keys, vec4<u32>(adjusted_key(row, start, n)), is_own);
     }
   }
   return tokens;

@@ -79,10 +79,18 @@ fn stage(first: u32, end: u32, head: u32, thread: u32) {
     var key = vec4<f32>();
     var query = vec4<f32>();
     if (token < end) {
-      for (var e = 0u; e < 4u; e++) {
-        key[e] = key_element(token, head, i + e);
-        query[e] = query_element(token, head, i + e);
-      }
+      key = vec4<f32>(
+        key_element(token, head, i),
+        key_element(token, head, i + 1u),
+        key_element(token, head, i + 2u),
+        key_element(token, head, i + 3u),
+      );
+      query = vec4<f32>(
+        query_element(token, head, i),
+        query_element(token, head, i + 1u),
+        query_element(token, head, i + 2u),
+        query_element(token, head, i + 3u),
+      );
     }
     keys[at] = key;
     if (at < NUM_QUERIES) {
@@ -96,16 +104,22 @@ fn decay_at(token: u32, at: u32) -> f32 {
   return select(decay, exp(decay), IS_LOGARITHM);
 }
 
+fn decay_element(token: u32, head: u32, i: u32) -> f32 {
+  if (i >= KEY_DIM) {
+    return 1.0;
+  }
+  return decay_at(token, head * KEY_DIM + i);
+}
+
 // The decays of four rows of a state.
 fn decay_four(token: u32, head: u32, four: u32) -> vec4<f32> {
-  var result = vec4<f32>(1.0);
-  for (var e = 0u; e < 4u; e++) {
-    let i = four * 4u + e;
-    if (i < KEY_DIM) {
-      result[e] = decay_at(token, head * KEY_DIM + i);
-    }
-  }
-  return result;
+  let i = four * 4u;
+  return vec4<f32>(
+    decay_element(token, head, i),
+    decay_element(token, head, i + 1u),
+    decay_element(token, head, i + 2u),
+    decay_element(token, head, i + 3u),
+  );
 }
 
 // The sum of the parts of a column's threads.

@@ -32,3 +32,18 @@ Deno.test("collectPrograms() has a program with each shader of the kernels", asy
   }
   assert.deepEqual(missing, []);
 });
+
+Deno.test("no program writes to an element of a vector by a variable index", () => {
+  // Direct3D's compiler refuses it (X3500, X3511): gfx-rs/wgpu#8334.
+  const faults = new Set<string>();
+  for (const { source } of collectPrograms()) {
+    const vectors = source.matchAll(
+      /\b(\w+)(?:: vec[234]<\w+>[,;)]|(?:: \w+)? = vec[234]<\w+>\()/g,
+    );
+    const names = new Set([...vectors].map(([, name]) => name));
+    for (const [line, name = ""] of source.matchAll(/\b(\w+)\[[a-z]\w*\] [-+*]?= .*/g)) {
+      if (names.has(name)) faults.add(line);
+    }
+  }
+  assert.deepEqual([...faults], []);
+});
