@@ -60,3 +60,23 @@ gpuTest(
     }
   },
 );
+
+gpuTest("a backend is lost once its device has no memory left, and says what to do", async () => {
+  const { requestDevice } = GPUAdapter.prototype;
+  let device: GPUDevice | undefined;
+  GPUAdapter.prototype.requestDevice = async function (descriptor) {
+    return device = await requestDevice.call(this, descriptor);
+  };
+  try {
+    const backend = await openBackend({ device: "webgpu" });
+    const error = new GPUOutOfMemoryError("not enough memory left");
+    device!.dispatchEvent(new GPUUncapturedErrorEvent("uncapturederror", { error }));
+    assert.match(
+      await backend.lost,
+      /^the GPU reported an error: it has no memory left; .*smaller weights/,
+    );
+    await backend.dispose();
+  } finally {
+    GPUAdapter.prototype.requestDevice = requestDevice;
+  }
+});
