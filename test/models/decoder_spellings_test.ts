@@ -311,6 +311,34 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
+/** A product with codes that bitsandbytes' NF4 and 8 bits both hold exactly, activated by GELU as in Gemma. */
+function activateCodes(graph: DecoderBuilder, rows: string): string {
+  const { hidden } = graph.sizes;
+  const blockSize = 16;
+  const codes = Uint8Array.from({ length: hidden * hidden / 2 }, (_, i) => {
+    const [first, second] = [i * 7, i * 5 + 1].map((at) => [0, 7, 15][at % 3]!);
+    return first! | (second! << 4);
+  });
+  const largest = Float32Array.from(
+    { length: hidden * hidden / blockSize },
+    (_, block) => 0.05 + (block * 11) % 7 / 40,
+  );
+  const name = `${rows}/codes`;
+  const x = graph.add("MatMulBnb4", [
+    rows,
+    graph.constant(constant(name, [codes.length], codes)),
+    graph.constant(constant(`${name}/largest`, [largest.length], largest)),
+  ], {
+    domain: "com.microsoft",
+    attributes: { K: hidden, N: hidden, block_size: blockSize, quant_type: 1 },
+  });
+  const cube = graph.add("Mul", [graph.float(0.044715), graph.add("Pow", [x, graph.float(3)])]);
+  const inner = graph.add("Mul", [graph.float(0.7978846), graph.add("Add", [x, cube])]);
+  const share = graph.add("Add", [graph.add("Tanh", [inner]), graph.float(1)]);
+  const gelu = graph.add("Mul", [x, graph.add("Mul", [graph.float(0.5), share])]);
+  return graph.add("MatMul", [gelu, graph.weights([hidden, hidden])]);
+}
+
 /** Adds to all but the first of several streams, and returns their sum: AltUp of Gemma 3n, as PyTorch exports it. */
 function addToStreams(graph: DecoderBuilder, rows: string): string {
   const { hidden } = graph.sizes;
@@ -497,6 +525,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: gateByHead },
   },
   "inputs of each layer": { attention: spell("none"), options: { feedForward: addLayerInput } },
+  "bitsandbytes' codes before an activation": {
+    attention: spell("none"),
+    options: { feedForward: activateCodes, sizes: { hidden: 32 } },
+  },
   "streams that are written in part": {
     attention: spell("none"),
     options: { feedForward: addToStreams },

@@ -5,6 +5,8 @@
  * (`MatMulInteger`) and scale the result. `MatMulNBits` with 8 bits at accuracy level 4 has the same weights, but a
  * scale for each block of a row, so that a row's result does not depend on other rows of the step.
  *
+ * Convolutions over time (`ConvInteger`, LFM2's) become those in f32, whose few weights are expanded.
+ *
  * The 16 levels of bitsandbytes' 4-bit weights (`MatMulBnb4`) are not evenly spaced. They are rounded to 8 bits, with
  * an error of at most 0.4 % of the largest weight in a block.
  *
@@ -20,7 +22,7 @@ const BLOCK_SIZES = [128, 64, 32, 16];
 /** A product of f32 rows with an 8-bit matrix, its scales and its bias. */
 interface DynamicProduct {
   readonly x: string;
-  /** int8 or uint8 `[k, n]`. */
+  /** int8 or uint8 `[k, n]`; `[n, inputs, taps]` of a convolution. */
   readonly weights: Tensor;
   /** f32, one or `[n]`. */
   readonly scales: Tensor;
@@ -37,7 +39,7 @@ export function multiplyInBlocks(graph: Graph): Graph {
     const ofCodes = spellCodes(index, node);
     if (ofCodes !== undefined) replaced.set(node.outputs[0]!, ofCodes);
     const found = findProduct(index, node);
-    const spelled = found && spell(found);
+    const spelled = found && (node.opType === "ConvInteger" ? expand(found, node) : spell(found));
     if (spelled !== undefined) replaced.set(found!.output, spelled);
   }
   if (replaced.size === 0) return graph;
@@ -51,6 +53,7 @@ export function multiplyInBlocks(graph: Graph): Graph {
 function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined {
   switch (node.opType) {
     case "MatMulInteger":
+    case "ConvInteger":
       return matchIntegerProduct(index, node);
     case "MatMulIntegerToFloat": {
       const [levels, weights, scale, scales, zero, zeros, bias] = node.inputs;
@@ -66,7 +69,7 @@ function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined 
 }
 
 /**
- * Matches `MatMulInteger`, cast to f32 and multiplied by both scales, either by their product or one after the other.
+ * Matches `MatMulInteger` or `ConvInteger`, cast to f32 and multiplied by both scales, either by their product or one after the other.
  */
 function matchIntegerProduct(
   index: GraphIndex,
@@ -123,15 +126,14 @@ function withWeights(
   const zeroPoints = constants.get(zeros ?? "");
   const isKnown = zeroPoints !== undefined || !zeros;
   const isOf8Bits = weights?.dtype === "int8" || weights?.dtype === "uint8";
-  if (!isKnown || !isOf8Bits || weights.shape.length !== 2 || scales?.dtype !== "float32") {
-    return undefined;
-  }
+  if (!isKnown || !isOf8Bits || scales?.dtype !== "float32") return undefined;
   return { x, weights, scales, zeroPoints, bias, output };
 }
 
 function spell(
   { x, weights, scales, zeroPoints, bias, output }: DynamicProduct,
 ): { readonly nodes: Node[]; readonly constants: Tensor[] } | undefined {
+  if (weights.shape.length !== 2) return undefined;
   const [k, n] = weights.shape as [number, number];
   const blockSize = BLOCK_SIZES.find((size) => k % size === 0);
   const isVector = [scales, ...zeroPoints ? [zeroPoints] : []].every(({ shape }) =>
@@ -172,6 +174,36 @@ function spell(
   );
   const nodes = bias ? [product, makeNode("Add", [name("product"), bias], [output])] : [product];
   return { nodes, constants };
+}
+
+/** Makes a convolution over time with f32 weights. */
+function expand(
+  { x, weights, scales, zeroPoints, output }: DynamicProduct,
+  { attributes, name }: Node,
+): { readonly nodes: Node[]; readonly constants: Tensor[] } | undefined {
+  const { shape } = weights;
+  if (shape.length !== 3) return undefined;
+  const count = countElements(shape);
+  const perChannel = count / shape[0]!;
+  const Levels = weights.dtype === "int8" ? Int8Array : Uint8Array;
+  const compute = (sources: readonly Uint8Array[], into: Uint8Array) => {
+    const [levels, factors, zeros] = sources.map((bytes) => bytes.slice().buffer);
+    const [all, zero] = [new Levels(levels!), zeros ? new Levels(zeros) : [0]];
+    const scale = new Float32Array(factors!);
+    const at = (channel: number, { length }: ArrayLike<number>) => length === 1 ? 0 : channel;
+    const values = Float32Array.from(all, (level, i) => {
+      const channel = Math.floor(i / perChannel);
+      return (level - zero[at(channel, zero)]!) * scale[at(channel, scale)]!;
+    });
+    into.set(new Uint8Array(values.buffer));
+  };
+  const sources = [weights, scales, ...zeroPoints ? [zeroPoints] : []];
+  const expanded: Tensor = {
+    ...{ name: `${output}/weights`, dtype: "float32", shape, rest: [] },
+    data: { kind: "computed", sources, compute, length: 4 * count },
+  };
+  const node = { ...makeNode("Conv", [x, expanded.name], [output], { name }), attributes };
+  return { nodes: [node], constants: [expanded] };
 }
 
 /** Repeats a constant for each block of each output. It has one element, or one per output. */
@@ -244,15 +276,32 @@ function spellCodes(
       length: n * k,
     },
   };
-  const Floats = largest.dtype === "float32" ? Float32Array : Float16Array;
+  const { dtype } = largest;
+  const isHalf = dtype === "float16";
+  const operands = [levels, isHalf ? largest : divideBy127(largest, `${output}/scales`)];
+  const product = isHalf ? `${output}/product` : output;
+  const nodes = [
+    makeNode("MatMulNBits", [x, ...operands.map(({ name }) => name)], [product], {
+      domain: "com.microsoft",
+      attributes: { K: k, N: n, bits: 8, block_size: blockSize },
+    }),
+  ];
+  if (!isHalf) return { nodes, constants: operands };
+  // As f16, the scales of small weights would lose bits.
   const unit: Tensor = {
-    ...{ name: `${output}/unit`, dtype: largest.dtype, shape: [], rest: [] },
-    data: { kind: "memory", bytes: new Uint8Array(Floats.of(1 / 127).buffer) },
+    ...{ name: `${output}/unit`, dtype, shape: [], rest: [] },
+    data: { kind: "memory", bytes: new Uint8Array(Float16Array.of(1 / 127).buffer) },
   };
-  const product = makeNode("MatMulNBits", [x, levels.name, largest.name], [`${output}/product`], {
-    domain: "com.microsoft",
-    attributes: { K: k, N: n, bits: 8, block_size: blockSize },
-  });
-  const scaled = makeNode("Mul", [`${output}/product`, unit.name], [output]);
-  return { nodes: [product, scaled], constants: [levels, unit] };
+  nodes.push(makeNode("Mul", [product, unit.name], [output]));
+  return { nodes, constants: [levels, unit] };
+}
+
+/** The scales of levels from -127 to 127, by the largest weight of each block in f32. */
+function divideBy127(largest: Tensor, name: string): Tensor {
+  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
+    const scales = new Float32Array(bytes!.slice().buffer).map((weight) => weight / 127);
+    into.set(new Uint8Array(scales.buffer));
+  };
+  const length = 4 * countElements(largest.shape);
+  return { ...largest, name, data: { kind: "computed", sources: [largest], compute, length } };
 }

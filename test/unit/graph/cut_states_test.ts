@@ -30,6 +30,13 @@ Deno.test("cutGraph() cuts short convolutions with a state, and runs the other n
   assert.deepEqual(transposes.map(({ name }) => name), []);
 });
 
+Deno.test("cutGraph() reads convolutions of integers as those of their values", async () => {
+  const make = (levels: "integers" | "values") =>
+    withStates(...[0, 1].map((index) => shortConvolution(index, { levels })));
+  const cut = await assertSameAsWhole(make("integers"), { truth: make("values") });
+  assert.deepEqual(readKinds(cut), ["convolution", "convolution"]);
+});
+
 Deno.test("cutGraph() cuts the gated delta rule of ONNX Runtime's operators", async () => {
   const cut = await assertSameAsWhole(withStates(gatedDelta(0), gatedDelta(1)));
   assert.deepEqual(readKinds(cut), [

@@ -32,15 +32,51 @@ function makePresent(past: string): string {
 const swap = (graph: DecoderBuilder, rows: string) =>
   graph.add("Transpose", [rows], { attributes: { perm: [0, 2, 1] } });
 
+/** A convolution with weights of 8 bits, which have a scale and a zero point. */
+function convolveLevels(
+  graph: DecoderBuilder,
+  x: string,
+  { shape, attributes, levels }: {
+    readonly shape: readonly number[];
+    readonly attributes: Readonly<Record<string, number | readonly number[]>>;
+    readonly levels: "integers" | "values";
+  },
+): string {
+  const [zero, scale] = [5, 0.004];
+  const own = Int8Array.from({ length: shape[0]! * shape[2]! }, (_, i) => (i * 37) % 255 - 127);
+  const name = `${x}/weights`;
+  if (levels === "values") {
+    const values = Float32Array.from(own, (level) => (level - zero) * Math.fround(scale));
+    return graph.add("Conv", [x, graph.constant(constant(name, shape, values))], { attributes });
+  }
+  const outputs = ["levels", "scale", "zero"].map((part) => `${x}/${part}`);
+  graph.add("DynamicQuantizeLinear", [x], { outputs });
+  const product = graph.add("ConvInteger", [
+    outputs[0]!,
+    graph.constant(constant(name, shape, own, "int8")),
+    outputs[2]!,
+    graph.constant(constant(`${name}/zero`, [], Int8Array.of(zero), "int8")),
+  ], { attributes });
+  const both = graph.add("Mul", [outputs[1]!, graph.float(scale)]);
+  return graph.add("Mul", [graph.add("Cast", [product], { attributes: { to: 1 } }), both]);
+}
+
 /**
  * LFM2's short convolution, like in ONNX Runtime's model builder: three parts of a product, with channels first.
  *
  * @param options.isPadded whether it is as in transformers: the mask hides padding, and the convolution pads the ends,
  * whose results two slices drop.
+ * @param options.levels whether the convolution's weights are levels of 8 bits, which integers are multiplied with as
+ * ONNX Runtime's quantiser writes it, or their values.
  */
 export function shortConvolution(
   index: number,
-  { taps = 3, width = 24, isPadded = false } = {},
+  { taps = 3, width = 24, isPadded = false, levels }: {
+    readonly taps?: number;
+    readonly width?: number;
+    readonly isPadded?: boolean;
+    readonly levels?: "integers" | "values";
+  } = {},
 ): StateLayer {
   const past = `past_conv.${index}`;
   return {
@@ -64,13 +100,11 @@ export function shortConvolution(
       const [b, c, x] = parts as [string, string, string];
       const gated = graph.add("Mul", [b, x]);
       const joined = graph.add("Concat", [past, gated], { attributes: { axis: 2 } });
-      const convolved = graph.add("Conv", [joined, graph.weights([width, 1, taps])], {
-        attributes: {
-          group: width,
-          kernel_shape: [taps],
-          pads: isPadded ? [taps - 1, taps - 1] : [0, 0],
-        },
-      });
+      const pad = isPadded ? taps - 1 : 0;
+      const attributes = { group: width, kernel_shape: [taps], pads: [pad, pad] };
+      const convolved = levels !== undefined
+        ? convolveLevels(graph, joined, { shape: [width, 1, taps], attributes, levels })
+        : graph.add("Conv", [joined, graph.weights([width, 1, taps])], { attributes });
       const total = graph.add("Sub", [graph.ints([taps]), start]);
       const first = isPadded
         ? graph.add("Slice", [convolved, graph.ints([0]), total, graph.ints([2])])
