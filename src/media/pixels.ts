@@ -114,7 +114,7 @@ function create(numBytes: number): PixelMemory {
   const pages = Math.ceil(numBytes / PAGE_BYTES);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
   const instance = new WebAssembly.Instance(module, { env: { memory } });
-  const buffer = memory.buffer;
+  const buffer = memory.buffer as ArrayBuffer;
   const opened: PixelMemory = {
     kernels: instance.exports as unknown as PixelKernels,
     buffer,
