@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { untilAborted } from "../base/timing.ts";
 import { type Decoder, GREEDY, type SampledToken } from "../decoder/decoder.ts";
 import { EngineLoop } from "./loop.ts";
 import type { GenerationRequest } from "./sequence.ts";
@@ -32,15 +33,10 @@ export async function generate<Token extends SampledToken>(
     onDone: () => resolve(),
     onError: reject,
   });
-  const leave = () => {
-    cancel();
-    reject(signal.reason);
-  };
-  signal.addEventListener("abort", leave, { once: true });
   try {
-    await promise;
+    await untilAborted(promise, signal);
   } finally {
-    signal.removeEventListener("abort", leave);
+    cancel();
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import type { EngineSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
+import { untilAborted } from "../../base/timing.ts";
 import { openAnyFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PageResolution } from "../../media/pdf/pdf_document.ts";
 import { ActiveRequests, nameMedia } from "../threads/active_requests.ts";
@@ -203,17 +204,14 @@ export class DocumentTasks {
     task: ChatTask,
     { answers, signal }: { readonly answers: PageAnswers; readonly signal: AbortSignal },
   ): Promise<boolean> {
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const { promise, resolve } = Promise.withResolvers<boolean>();
     const cancel = this.#model.start(task, (event) => {
       const goesOn = answers.push(event as ChatEvent);
       if (goesOn !== undefined) resolve(goesOn);
       return Promise.resolve();
     });
-    signal.addEventListener("abort", () => {
-      cancel();
-      reject(signal.reason);
-    }, { once: true });
-    return await promise;
+    signal.addEventListener("abort", cancel, { once: true });
+    return await untilAborted(promise, signal);
   }
 }
 

@@ -29,6 +29,7 @@ import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
+import { untilAborted } from "../../base/timing.ts";
 
 /** The prompt made from a request's text. */
 export interface OcrPrompt {
@@ -165,7 +166,7 @@ export class OcrModel implements Model {
     );
     const hiddenBeside = () => family.hidden;
     const send = finish === undefined ? emit : joinDeltas(emit, (text) => finish(text, image));
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const { promise, resolve } = Promise.withResolvers<boolean>();
     const cancel = generateChat({
       engine: this.#engine,
       tokenizer: { tokenTexts, tokenToId, hiddenBeside, template: undefined },
@@ -188,11 +189,8 @@ export class OcrModel implements Model {
         if (event.type === "done" || event.type === "error") resolve(event.type === "done");
       },
     });
-    signal.addEventListener("abort", () => {
-      cancel();
-      reject(signal.reason);
-    }, { once: true });
-    return await promise;
+    signal.addEventListener("abort", cancel, { once: true });
+    return await untilAborted(promise, signal);
   }
 
   #checkLengths({ text, prompt }: OcrPrompt): void {
