@@ -131,6 +131,11 @@ export type Parsing<T = void> = Generator<void, T, void>;
  * depend on the chunks: only text that later chunks cannot change is reported.
  */
 export class TextReader {
+  /**
+   * Text that was read before the last chunk, apart from `#text`: reading a character of a string to which something
+   * was appended copies the string.
+   */
+  #past = "";
   #text = "";
   /** Offset of the beginning of `#text` in the whole text. */
   #base = 0;
@@ -149,7 +154,9 @@ export class TextReader {
 
   /** Adds the next chunk. */
   feed(chunk: string): void {
-    this.#text += chunk;
+    this.#past += this.#text.slice(0, this.#at);
+    this.#text = this.#text.slice(this.#at) + chunk;
+    this.#base = this.#position;
   }
 
   /**
@@ -180,6 +187,11 @@ export class TextReader {
   moveTo(position: number): void {
     this.#numRetraced += Math.max(0, this.#position - position);
     this.#position = position;
+    if (this.#at >= 0) return;
+    const start = this.#past.length + this.#at;
+    this.#text = this.#past.slice(start) + this.#text;
+    this.#past = this.#past.slice(0, start);
+    this.#base = position;
   }
 
   /** Whether failed attempts have not yet taken so long that the rest of the answer is taken as text. */
@@ -189,7 +201,9 @@ export class TextReader {
 
   /** Returns the text since an offset, which must not precede text that {@linkcode until} has already reported. */
   since(position: number): string {
-    return this.#text.slice(position - this.#base, this.#at);
+    const start = position - this.#base;
+    const past = start < 0 ? this.#past.slice(this.#past.length + start) : "";
+    return past + this.#text.slice(Math.max(0, start), this.#at);
   }
 
   /** Returns the next character without taking it; empty at the end of the text. */
@@ -287,6 +301,7 @@ export class TextReader {
         return undefined;
       }
       // Drops the reported text, as the parser never moves back before it.
+      this.#past = "";
       this.#text = this.#text.slice(end);
       this.#base += end;
       yield;
