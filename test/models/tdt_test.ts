@@ -11,6 +11,7 @@ import { makeWav } from "../fixtures/audio/audio_files.ts";
 import { cpuTest } from "../fixtures/engine/cpu.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { loadAsr } from "../fixtures/engine/open_folder.ts";
+import { moveWeights } from "../fixtures/models/move_weights.ts";
 import { goldenSound, makeSpeechFolder, withSpeechFolder } from "../fixtures/models/tiny_speech.ts";
 import type { FolderFiles } from "../fixtures/models/tiny_speech_ctc.ts";
 import { tdtFiles, tdtReference } from "../fixtures/models/tiny_speech_tdt.ts";
@@ -18,8 +19,13 @@ import { transcribeFile } from "../fixtures/audio/transcribe.ts";
 
 const FRAME_SECONDS = 0.08;
 
-async function assertReference(backend: Backend, lengths: readonly number[]): Promise<void> {
+async function assertReference(
+  backend: Backend,
+  lengths: readonly number[],
+  { hasDataFiles = false } = {},
+): Promise<void> {
   await using made = await makeSpeechFolder(tdtFiles());
+  if (hasDataFiles) await moveWeights(made.folder);
   await withSpeechFolder(made.folder, backend, async (model) => {
     for (const seconds of lengths) {
       // Rounded like in a WAV file of 16 bits.
@@ -73,6 +79,13 @@ cpuTest(
   "a tiny transducer on the CPU transcribes like the whole recording at once, also across seams",
   async (backend) => {
     await assertReference(backend, [0.3, 1.2, 6.5, 70]);
+  },
+);
+
+gpuTest(
+  "a tiny transducer on WebGPU reads its weights from files beside its graphs",
+  async (gpu) => {
+    await assertReference(await WebGpuBackend.create(gpu), [1.2], { hasDataFiles: true });
   },
 );
 

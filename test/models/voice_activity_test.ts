@@ -1,5 +1,6 @@
 /** Voice activity: the model's likelihoods, and recordings whose silence is skipped. */
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Backend } from "../../src/device/backend.ts";
@@ -12,6 +13,7 @@ import { makeWav } from "../fixtures/audio/audio_files.ts";
 import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { findForeignSpeech, findSpeechFolder, readJfk } from "../fixtures/audio/speech.ts";
+import { moveWeights } from "../fixtures/models/move_weights.ts";
 import { makeTinyVad, referenceLikelihoods } from "../fixtures/models/tiny_vad.ts";
 import { makeTinySpeech } from "../fixtures/models/tiny_speech.ts";
 import {
@@ -73,6 +75,25 @@ Deno.test("VoiceActivity gives each window the state and the last samples of the
     }
     await activity.dispose();
   }
+});
+
+Deno.test("VoiceActivity reads weights from a file beside its graph", async () => {
+  await using copy = await makeTinyVad();
+  const [weights] = await moveWeights(join(copy.folder, "onnx"));
+  const samples = Float32Array.from({ length: 2048 }, (_, i) => Math.sin(i / 9) * 0.005);
+  const [want, seen] = await Promise.all([TINY, copy].map(async ({ folder }) => {
+    const activity = await VoiceActivity.load(folder);
+    const listener = activity.listen(RATE_HZ);
+    await listener.push(samples);
+    await activity.dispose();
+    return listener.wholeLikelihoods;
+  }));
+  assert.deepEqual(seen, want);
+  await Deno.truncate(weights!, 5);
+  await assert.rejects(VoiceActivity.load(copy.folder), {
+    name: "StartupError",
+    message: /onnx\/model\.onnx cannot be loaded: .*onnx_data ends at byte 5/,
+  });
 });
 
 goldenTest(

@@ -9,8 +9,8 @@
 import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import { readNumber } from "../../hub/model_folder.ts";
-import { disposeTensors, type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
-import { openGraph, requirePorts, tensorFor } from "../folder/graph_file.ts";
+import { disposeTensors, type GraphSession, Tensor } from "../../device/ort/ort.ts";
+import { openGraph, openWebGraph, requirePorts, tensorFor } from "../folder/graph_file.ts";
 import type { OpenContext } from "../model.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { findLanguages, type Recogniser, type RecogniserOptions } from "./recogniser.ts";
@@ -129,7 +129,7 @@ async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: Open
   if (backend.kind === "cpu") return requirePorts(await openGraph(name, context), ports);
   const { path } = graphs.of(name);
   onProgress({ what: `loading ${path}` });
-  return requirePorts(await openSession(await Deno.readFile(join(folder.path, path))), ports);
+  return requirePorts(await openWebGraph(folder.path, path), ports);
 }
 
 /** Opens the prediction and joint networks, which run one step of one recording at a time. */

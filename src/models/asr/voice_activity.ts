@@ -9,9 +9,9 @@
 import { join } from "node:path";
 import { yieldToEvents } from "../../base/timing.ts";
 import { StartupError, startupStep } from "../../base/errors.ts";
-import { type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
+import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
-import { requirePorts } from "../folder/graph_file.ts";
+import { openWebGraph, requirePorts } from "../folder/graph_file.ts";
 import type { VoiceState } from "../task.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
@@ -58,10 +58,9 @@ export class VoiceActivity {
         { setting: SETTING },
       );
     }
-    const file = join(path, graph);
     const session = await startupStep(
-      async () => await openSession(await Deno.readFile(file)),
-      (reason) => `${file} cannot be loaded: ${reason}`,
+      () => openWebGraph(path, graph),
+      (reason) => `${join(path, graph)} cannot be loaded: ${reason}`,
       SETTING,
     );
     requirePorts(session, {

@@ -16,6 +16,7 @@ import { type ChosenGraph, suitsDevice } from "./graph_choice.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { makeValueInfo, writeModel } from "../../graph/file/proto_codec.ts";
 import { type Backend, toDeviceClass } from "../../device/backend.ts";
+import { openCpuRuntime } from "../../device/cpu/runtime.ts";
 import { toDtypeCode } from "../../graph/file/tensor.ts";
 
 export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
@@ -77,6 +78,18 @@ function refuseF16(path: string, adapter: string, dtypes: readonly Dtype[]): Sta
 export async function openGraph(name: string, context: GraphContext): Promise<GraphSession> {
   await using graph = await readGraph(context, name);
   return await context.backend.openModel(graph.model, graph.files);
+}
+
+/**
+ * Opens a graph in onnxruntime-web on the CPU, whichever device the model runs on.
+ *
+ * @param path path of the graph in the folder.
+ */
+export async function openWebGraph(folder: string, path: string): Promise<GraphSession> {
+  await using files = new FolderFiles(join(folder, dirname(path)), folder);
+  const model = await readModel(files, basename(path));
+  const runtime = await openCpuRuntime({ choice: "web", threads: 1 });
+  return await runtime.openModel(model, files);
 }
 
 /** Opens the graph of token embeddings. The ids passed to it must be on the CPU. */
