@@ -311,6 +311,19 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
+/** Rows of a table in 8 bits, which a node converts as ONNX Runtime's quantiser writes it. */
+function embedLevels(graph: DecoderBuilder): string {
+  const { vocab, hidden } = graph.sizes;
+  const levels = Uint8Array.from({ length: vocab * hidden }, (_, i) => (i * 89 + (i >> 4)) % 256);
+  const [table, scale, zero] = [
+    constant("table", [vocab, hidden], levels),
+    constant("table/scale", [], Float32Array.of(0.011)),
+    constant("table/zero", [], Uint8Array.of(121)),
+  ].map((each) => graph.constant(each));
+  const rows = graph.add("Gather", [table!, "input_ids"]);
+  return graph.add("DequantizeLinear", [rows, scale!, zero!]);
+}
+
 /** A product with codes that bitsandbytes' NF4 and 8 bits both hold exactly, activated by GELU as in Gemma. */
 function activateCodes(graph: DecoderBuilder, rows: string): string {
   const { hidden } = graph.sizes;
@@ -525,6 +538,7 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: gateByHead },
   },
   "inputs of each layer": { attention: spell("none"), options: { feedForward: addLayerInput } },
+  "embeddings in 8 bits": { attention: spell("none"), options: { embed: embedLevels } },
   "bitsandbytes' codes before an activation": {
     attention: spell("none"),
     options: { feedForward: activateCodes, sizes: { hidden: 32 } },

@@ -35,6 +35,7 @@ import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import {
   expandPositionTables,
+  gatherQuantized,
   readOriginals,
   readTiedTables,
   readWholeTables,
@@ -127,7 +128,9 @@ function rewriteProbed(probes: Probes, rewrite: (probes: Probes) => Graph): Prob
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
   const constants = readOriginals(fixLogitCount(foldConstants(liftConstants(original))));
   const plainTables = readTiedTables(constants);
-  const lifted = new GraphIndex(multiplyInBlocks(multiplyDequantized(plainTables)));
+  const lifted = new GraphIndex(
+    multiplyInBlocks(multiplyDequantized(gatherQuantized(plainTables))),
+  );
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
   const ofAll = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));

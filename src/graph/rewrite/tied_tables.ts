@@ -4,7 +4,7 @@
  * @module
  */
 import { transposeMatrix } from "../experts/mixture.ts";
-import { countElements } from "../file/tensor.ts";
+import { countElements, countStoredBytes } from "../file/tensor.ts";
 import {
   type Graph,
   hasSubgraph,
@@ -84,6 +84,51 @@ export function expandPositionTables({ index, inputs: { positions } }: Probes): 
   });
   if (tables.size === 0) return graph;
   return { ...graph, nodes, initializers: [...graph.initializers, ...tables.values()] };
+}
+
+/**
+ * Replaces lookups of rows that `DequantizeLinear` then converts (8-bit exports) by `GatherBlockQuantized`, with one
+ * block for each row.
+ */
+export function gatherQuantized(graph: Graph): Graph {
+  const index = new GraphIndex(graph);
+  const constants: Tensor[] = [];
+  const nodes = graph.nodes.map((node) => {
+    const gather = node.opType === "DequantizeLinear"
+      ? index.producers.get(node.inputs[0]!)
+      : undefined;
+    const [table, scale, zero] = [gather?.inputs[0], ...node.inputs.slice(1)].map((name) =>
+      index.constants.get(name ?? "")
+    );
+    const isKnown = gather?.opType === "Gather" && !readIntAttribute(gather, "axis") &&
+      table?.dtype === "uint8" && table.shape.length === 2 && scale?.dtype === "float32" &&
+      [scale, zero].every((each) => each !== undefined && countElements(each.shape) === 1);
+    if (!isKnown) return node;
+    const [rows, width] = table.shape as [number, number];
+    const parts = ([["scales", scale], ["zeros", zero!]] as const).map(([part, source]) =>
+      repeat(source, rows, `${table.name}/${part}`)
+    );
+    constants.push(...parts);
+    const inputs = [table.name, gather.inputs[1]!, ...parts.map(({ name }) => name)];
+    const blockSize = Math.max(16, 2 ** Math.ceil(Math.log2(width)));
+    return makeNode("GatherBlockQuantized", inputs, node.outputs, {
+      ...{ name: node.name, domain: "com.microsoft" },
+      attributes: { bits: 8, block_size: blockSize, gather_axis: 0, quantize_axis: 1 },
+    });
+  });
+  if (constants.length === 0) return graph;
+  const named = new Map(constants.map((tensor) => [tensor.name, tensor]));
+  return { ...graph, nodes, initializers: [...graph.initializers, ...named.values()] };
+}
+
+/** Repeats a constant of one element for each row of a table. */
+function repeat(source: Tensor, rows: number, name: string): Tensor {
+  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
+    for (let at = 0; at < into.length; at += bytes!.length) into.set(bytes!, at);
+  };
+  const length = rows * countStoredBytes(source);
+  const data = { kind: "computed", sources: [source], compute, length } as const;
+  return { ...source, name, shape: [rows, 1], data };
 }
 
 /** The constant that a node only reshapes, in its new shape. */
