@@ -95,6 +95,7 @@ export type Setting =
   | "kind"
   | "kvCacheDtype"
   | "kvCacheMb"
+  | "maxBatchTokens"
   | "maxModelLength"
   | "offline"
   | "speakerEncoderFolder"

@@ -133,6 +133,7 @@ export const SETTING_FLAGS: SettingNames = {
   kind: "--kind",
   kvCacheDtype: "--kv-cache-dtype",
   kvCacheMb: "--kv-cache-mb",
+  maxBatchTokens: "--max-batch-tokens",
   maxModelLength: "--max-model-len",
   offline: "--offline, HF_HUB_OFFLINE",
   speakerEncoderFolder: "--speaker-encoder",

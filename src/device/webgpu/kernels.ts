@@ -6,6 +6,8 @@
 import { Matvec } from "../../../kernels/matmul/matvec.ts";
 import { chooseMatvecTiling, roomForRows } from "../../../kernels/matmul/matvec_params.ts";
 import { Norm, Pointwise, TakeRows } from "../../../kernels/rows/row_kernels.ts";
+import { formatBytes } from "../../base/bytes.ts";
+import { StartupError } from "../../base/errors.ts";
 import type { ComputePass } from "../../gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import {
@@ -59,6 +61,7 @@ export class WebGpuKernels implements KernelExecutor {
    * Prepares the dispatches, and uploads the weights that they read.
    *
    * @throws {RangeError} when attention does not support the layout of its operands.
+   * @throws {StartupError} when the rows of a step exceed the device's buffers.
    */
   static async open(gpu: GpuContext, options: KernelsOptions): Promise<WebGpuKernels> {
     const { programs, weights, files } = options;
@@ -118,6 +121,7 @@ export class WebGpuKernels implements KernelExecutor {
       const key = `${position}: ${rowBytes} x ${numRows}`;
       let buffer = buffers.get(key);
       if (buffer === undefined) {
+        requireBinding(this.#gpu, rowBytes * numRows);
         buffer = createStorage(this.#gpu, "scratch", rowBytes * numRows);
         buffers.set(key, buffer);
       }
@@ -181,6 +185,20 @@ export class WebGpuKernels implements KernelExecutor {
     }
     return kernel;
   }
+}
+
+/** @throws {StartupError} when a kernel cannot read a buffer of this size. */
+function requireBinding({ limits }: GpuContext, numBytes: number): void {
+  const most = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);
+  if (numBytes <= most) return;
+  throw new StartupError(
+    `The tokens of a step take a buffer of ${
+      formatBytes(numBytes)
+    }, and buffers of this device hold at most ${
+      formatBytes(most)
+    }. Choose fewer tokens for a step.`,
+    { setting: "maxBatchTokens" },
+  );
 }
 
 function openKernel(gpu: GpuContext, dispatch: Dispatch, maxRows: number): RowKernel {

@@ -35,6 +35,8 @@ export interface MemoryNeeds {
   /** Bytes of the sequences' other states (convolutions, recurrences), and of their snapshots. */
   readonly stateBytes: number;
   readonly activationBytes: number;
+  /** Bytes of the largest buffer of activations, which grows with the tokens of a step. */
+  readonly largestActivationBytes: number;
 }
 
 /** No needs. Callers override the ones they know. */
@@ -44,6 +46,7 @@ export const NOTHING: MemoryNeeds = {
   cacheBytes: 0,
   stateBytes: 0,
   activationBytes: 0,
+  largestActivationBytes: 0,
 };
 
 export interface MemoryOffer {
@@ -82,6 +85,7 @@ export function estimateCutNeeds(
     largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
     stateBytes: computeStateBytes(cut, numStateSlots),
     activationBytes: chunks.reduce((sum, bytes) => sum + bytes, 0),
+    largestActivationBytes: chunks.reduce((most, bytes) => Math.max(most, bytes), 0),
   };
 }
 
@@ -121,6 +125,13 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
         formatBytes(needs.largestWeightBytes)
       }, and buffers of this device hold at most ${formatBytes(backend.maxBufferBytes)}.`,
       adviseOnWeights(offer, backend.maxBufferBytes),
+    );
+  }
+  if (backend.kind === "webgpu" && needs.largestActivationBytes > backend.maxBufferBytes) {
+    throw refusal(
+      `The tokens of a step take a buffer of ${formatBytes(needs.largestActivationBytes)}, and ` +
+        `buffers of this device hold at most ${formatBytes(backend.maxBufferBytes)}.`,
+      { text: "Choose fewer tokens for a step.", setting: "maxBatchTokens" },
     );
   }
   if (backend.kind === "cpu" && !isNative && needs.weightsBytes > WASM_HEAP_BYTES) {

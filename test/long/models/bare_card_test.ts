@@ -123,6 +123,23 @@ gpuTest(
   { limits: "bare" },
 );
 
+gpuTest(
+  "steps whose buffers exceed the limits of a card are refused when the model opens",
+  async (gpu) => {
+    const backend = await WebGpuBackend.create(gpu);
+    // The activations of the first are too large, only the kernels' scratch of the second.
+    for (const maxBatchTokens of [200_000, 100_000]) {
+      const opened = openModel(findFolder("hearth-demo-chat"), {
+        backend,
+        dtype: "q4",
+        maxBatchTokens,
+      });
+      await assert.rejects(opened, { name: "StartupError", setting: "maxBatchTokens" });
+    }
+  },
+  { limits: "bare" },
+);
+
 for (const name of [...Object.keys(RUNS), "hearth-demo-tts"]) {
   gpuTest(
     `${name} gives on a card without f16 and raised limits what it gives on the CPU`,

@@ -24,6 +24,7 @@ const NEEDS: MemoryNeeds = {
   cacheBytes: 1000 * MB,
   stateBytes: 0,
   activationBytes: 50 * MB,
+  largestActivationBytes: 50 * MB,
 };
 const OFFER: MemoryOffer = {
   backend: { kind: "cpu", runtime: "web", maxBufferBytes: 2 ** 31 },
@@ -81,6 +82,16 @@ Deno.test("requireMemory() refuses a tensor larger than the device's buffers", (
     refusal({}, { backend }),
     /takes 300 MB, and buffers of this device hold at most 256 MB/,
   );
+});
+
+Deno.test("requireMemory() refuses steps whose activations are larger than the device's buffers", () => {
+  const needs = { largestWeightBytes: 1, largestActivationBytes: 200 * MB };
+  const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 128 * MB } as const;
+  assert.match(
+    refusal(needs, { backend }),
+    /a step take a buffer of 200 MB, .* hold at most 128 MB\. Choose fewer tokens/,
+  );
+  assert.equal(refusal(needs, {}), "");
 });
 
 Deno.test("requireMemory() lets a GPU try models that exceed the machine's own memory", () => {
