@@ -16,7 +16,8 @@ import { canTakeRangeEarly } from "../gpu/ort_buffers.ts";
 import { askHub } from "../hub/hub_request.ts";
 import { listCachedIds, measureFolder, readHubSettings } from "../hub/cache.ts";
 import { readFreeBytes } from "../hub/download.ts";
-import { readAvailableBytes, shareMemory } from "../models/folder/memory.ts";
+import { readAvailableBytes } from "../base/memory_limit.ts";
+import { shareMemory } from "../models/folder/memory.ts";
 
 const MARKS = { ok: "ok", warning: "warning", failed: "FAILED" } as const;
 
@@ -31,7 +32,7 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
     // If there is a GPU, checking the CPU must not download the native runtime.
     await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
     ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
-    await checkMemory(),
+    checkMemory(),
     await checkCache(),
     await checkHub(),
   ];
@@ -188,9 +189,9 @@ function checkRuntime(): Check {
 }
 
 /** Checks the memory that models can use. */
-async function checkMemory(): Promise<Check> {
+function checkMemory(): Check {
   const name = "memory";
-  const available = await readAvailableBytes();
+  const available = readAvailableBytes();
   if (available === undefined) {
     return { name, status: "warning", text: "the system does not report how much memory is free" };
   }

@@ -115,33 +115,3 @@ const SHARE = 1 / 8;
 export function defaultBodyBytes(limitBytes: number): number {
   return Math.min(MOST_BYTES, Math.max(LEAST_BYTES, Math.floor(limitBytes * SHARE)));
 }
-
-/**
- * The memory that this process may use: all of the machine's, or less if its control group (a container, a systemd
- * unit) has a limit.
- *
- * @param read reads a file of the system.
- */
-export function readMemoryLimit(
-  read: (path: string) => string = Deno.readTextFileSync,
-  machineBytes: number = Deno.systemMemoryInfo().total,
-): number {
-  const own = readOr(read, "/proc/self/cgroup").match(/^0::(\/.*)$/m)?.[1] ?? "/";
-  // Every parent group has a limit of its own. In a container, the process's own group is the root.
-  const names = own.split("/").filter((name) => name !== "");
-  const folders = names.map((_, depth) => `/${names.slice(0, depth + 1).join("/")}`);
-  const limits = ["", ...folders].map((folder) => `/sys/fs/cgroup${folder}/memory.max`);
-  const bytes = [...limits, "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-    .map((path) => Number.parseInt(readOr(read, path)))
-    // "max" is not a number, and fails this comparison.
-    .filter((limit) => limit > 0);
-  return Math.min(machineBytes > 0 ? machineBytes : Infinity, ...bytes);
-}
-
-function readOr(read: (path: string) => string, path: string): string {
-  try {
-    return read(path);
-  } catch {
-    return "";
-  }
-}

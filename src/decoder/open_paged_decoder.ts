@@ -38,7 +38,7 @@ interface PagedOpenOptions
   /** Whether keys and values are cached in 8 bits. */
   readonly isQuantized?: boolean | undefined;
   /** Whether the machine has memory for this many more blocks of a pool. */
-  readonly hasRoom?: ((numBlocks: number, pool: number) => Promise<boolean>) | undefined;
+  readonly hasRoom?: ((numBlocks: number, pool: number) => boolean) | undefined;
   /** Whether weights are stored in one layout only, if the device has several: see `kernel_rule.ts`. */
   readonly keepsOneLayout?: boolean | undefined;
   /** Whether rows must be bit-identical whatever other rows share the step, even if that takes longer. */

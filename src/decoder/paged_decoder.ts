@@ -53,7 +53,7 @@ interface PagedDecoderParts<Token extends SampledToken> {
   /** Turns the wanted rows into a step's result. */
   readonly sampler: TokenSampler<Token>;
   /** Whether the machine has memory for this many more blocks of a pool; if absent, only the device is asked. */
-  readonly hasRoom?: ((numBlocks: number, pool: number) => Promise<boolean>) | undefined;
+  readonly hasRoom?: ((numBlocks: number, pool: number) => boolean) | undefined;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -175,7 +175,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   async resizeCache(numBlocks: number, pool = 0): Promise<boolean> {
     const { attention, hasRoom } = this.#parts;
     const numNew = numBlocks - this.#numBlocks[pool]!;
-    if (numNew > 0 && hasRoom !== undefined && !await hasRoom(numNew, pool)) return false;
+    if (numNew > 0 && hasRoom !== undefined && !hasRoom(numNew, pool)) return false;
     if (!await attention.resize?.(numBlocks, pool)) return false;
     this.#numBlocks[pool] = numBlocks;
     return true;

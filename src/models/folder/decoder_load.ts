@@ -35,11 +35,11 @@ import { divideMerged } from "../../graph/cut/merged_decoder.ts";
 import { cutGraph } from "../../graph/cut/cut_graph.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
+import { readAvailableBytes } from "../../base/memory_limit.ts";
 import type { OpenContext } from "../model.ts";
 import {
   estimateCutNeeds,
   hasRoomFor,
-  readAvailableBytes,
   requireMemory,
   shareMemory,
   weighOtherDtypes,
@@ -130,7 +130,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
   const mostSteps = chooseStepLimits(engine);
   const steps = [mostSteps, toDecodingLimits(mostSteps)].map(countMost);
-  const availableBytes = await readAvailableBytes();
+  const availableBytes = readAvailableBytes();
   const slots = { maxSequences: mostSteps.maxSequences, maxBufferBytes };
   const numStateSlots = chooseStateSlots(cut, slots);
   const needs = estimateCutNeeds(cut, { steps, sharesWeights, numStateSlots });

@@ -11,6 +11,7 @@ import { type AxisSizes, planActivations } from "../../decoder/activations.ts";
 import { computeStateBytes } from "../../decoder/paged_limits.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/bytes.ts";
+import { readAvailableBytes } from "../../base/memory_limit.ts";
 import {
   externalDataFiles,
   graphFile,
@@ -227,35 +228,7 @@ export function shareMemory(
 }
 
 /** Whether enough of the machine's memory is free for the KV cache to grow by this many bytes. */
-export async function hasRoomFor(bytes: number): Promise<boolean> {
-  const availableBytes = await readAvailableBytes();
+export function hasRoomFor(bytes: number): boolean {
+  const availableBytes = readAvailableBytes();
   return availableBytes === undefined || bytes <= GROWTH_SHARE * availableBytes;
-}
-
-/** Reads the available memory of the machine, or of the container if that is less, in bytes; `undefined` if unknown. */
-export async function readAvailableBytes(
-  { available, free }: Pick<Deno.SystemMemoryInfo, "available" | "free"> = Deno.systemMemoryInfo(),
-): Promise<number | undefined> {
-  // On Windows Deno reports the available memory as free, and 0 as available.
-  const machine = available || free || Infinity;
-  const least = Math.min(machine, await readContainerBytes());
-  return least === Infinity ? undefined : least;
-}
-
-/**
- * Reads the available memory of a Linux container, which has its own limit (cgroup v2). File caches count as used
- * memory there, but can be reclaimed.
- */
-async function readContainerBytes(): Promise<number> {
-  try {
-    const folder = "/sys/fs/cgroup";
-    const limit = Number(await Deno.readTextFile(`${folder}/memory.max`));
-    const used = Number(await Deno.readTextFile(`${folder}/memory.current`));
-    const stat = await Deno.readTextFile(`${folder}/memory.stat`);
-    const cache = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-    // Without a limit the file holds the word "max".
-    return Number.isNaN(limit) ? Infinity : limit - used + cache;
-  } catch {
-    return Infinity;
-  }
 }

@@ -10,7 +10,8 @@ import { toDeviceClass } from "../../device/backend.ts";
 import { externalDataFiles, openAnyFolder } from "../../hub/model_folder.ts";
 import { checkPreprocessors } from "../folder/config_fields.ts";
 import { findVariants } from "../folder/graph_variants.ts";
-import { NOTHING, readAvailableBytes, requireMemory, weighFiles } from "../folder/memory.ts";
+import { readAvailableBytes } from "../../base/memory_limit.ts";
+import { NOTHING, requireMemory, weighFiles } from "../folder/memory.ts";
 import type { Model, OpenContext } from "../model.ts";
 import { chooseCutGraphs } from "./choose_files.ts";
 import { identifyFamily } from "./identify_family.ts";
@@ -71,7 +72,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
     const files = graphs.all.flatMap(({ path }) => [path, ...externalDataFiles(folder, path)]);
     requireMemory(
       { ...NOTHING, weightsBytes: await weighFiles(folder, files) },
-      { backend, availableBytes: await readAvailableBytes(), otherDtypes: [] },
+      { backend, availableBytes: readAvailableBytes(), otherDtypes: [] },
     );
   }
   await checkPreprocessors(folder);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { countWeightBytes } from "../../../src/graph/graph_cut.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { openPagedDecoder } from "../../../src/decoder/open_paged_decoder.ts";
-import { readAvailableBytes } from "../../../src/models/folder/memory.ts";
+import { readAvailableBytes } from "../../../src/base/memory_limit.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -18,7 +18,7 @@ const SIZES = { layers: 10, heads: 32, kvHeads: 8, headDim: 128, hidden: 4096, v
 const MOST_ELSE = 1280 * MIB;
 const WANTED = 6 * 2 ** 30;
 
-const available = await readAvailableBytes() ?? Infinity;
+const available = readAvailableBytes() ?? Infinity;
 const note = available < WANTED ? " (skipped: less than 6 GiB of memory are free)" : "";
 
 /** Records the memory that files are read into. */

@@ -11,7 +11,6 @@ import {
   estimateCutNeeds,
   type MemoryNeeds,
   type MemoryOffer,
-  readAvailableBytes,
   requireMemory,
   weighOtherDtypes,
 } from "../../../src/models/folder/memory.ts";
@@ -135,9 +134,4 @@ Deno.test("estimateCutNeeds() counts the activations of prompt steps and of conc
   void executor.buffers;
   const { activationBytes } = estimateCutNeeds(cut, { steps, sharesWeights: true });
   assert.equal(activationBytes, allocated.reduce((sum, bytes) => sum + bytes, 0));
-});
-
-Deno.test("readAvailableBytes() reads the free memory where Deno reports no available memory, as on Windows", async () => {
-  assert.equal(await readAvailableBytes({ available: 0, free: 5 * MB }), 5 * MB);
-  assert.equal(await readAvailableBytes({ available: 6 * MB, free: MB }), 6 * MB);
 });
