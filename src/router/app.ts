@@ -7,9 +7,9 @@ import { Hono } from "hono";
 import type { ListenSettings } from "../base/config.ts";
 import { HearthError } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
-import { addRoutes } from "../server/http/app.ts";
+import { addRoutes, describedRoutes } from "../server/http/app.ts";
 import { guard, listBothPaths, requireApiKey } from "../server/http/access.ts";
-import { answerError, identify, plainPath } from "../server/http/requests.ts";
+import { answerError, explainForeignPath, identify, plainPath } from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
@@ -47,7 +47,12 @@ function createRouterApp(deps: RouterDeps): App {
   app.on("POST", listBothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
   addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps)]);
-  app.all("*", (call) => passToModel(call, deps));
+  const paths = describedRoutes().map(({ path }) => path);
+  app.all("*", (call) => {
+    const foreign = explainForeignPath(call, paths);
+    if (foreign !== undefined) throw new HearthError("not_found", foreign);
+    return passToModel(call, deps);
+  });
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);
 }

@@ -146,5 +146,22 @@ Deno.test("paths of other servers' own APIs answer 404 with a sentence that name
     assert.equal(error.message.match(/\. /), null, "one sentence");
   }
   assert.equal((await app.post("/api/chat", { model: MODEL })).status, 404);
+  const misplaced = [
+    ["/openai/v1/chat/completions", "/v1/chat/completions", "/v1"],
+    ["/v1/v1/embeddings", "/v1/embeddings", "/v1"],
+    ["/v1/chat/completions/chat/completions", "/v1/chat/completions", "/v1"],
+    ["/v1/chat/completions/models", "/v1/models", "/v1"],
+    ["/proxy/v2/rerank", "/v1/v2/rerank", "/v1"],
+    ["/anthropic/v1/messages", "/v1/messages", ""],
+  ] as const;
+  for (const [path, endpoint, base] of misplaced) {
+    const response = await app.post(path, { model: MODEL });
+    assert.equal(response.status, 404);
+    assert.equal(
+      (await response.json()).error.message,
+      `There is no endpoint ${path}: this server has it at ${endpoint}, so set the client's base URL to ` +
+        `http://127.0.0.1:10100${base}.`,
+    );
+  }
   assert.equal((await app.request("/v1/chat/completions")).status, 405);
 });

@@ -67,6 +67,14 @@ Deno.test("router: models are loaded on demand, and the least recently used ends
     [EMBED]: "unloaded",
     [RERANK]: "unloaded",
   });
+  for (const path of ["/openai/v1/chat/completions", "/api/chat"]) {
+    const foreign = await post(url + path, { model: CHAT });
+    assert.equal(foreign.status, 404);
+    const { error } = await foreign.json();
+    assert.match(error.message, /base URL (to )?http/);
+    assert.ok(error.message.endsWith(`${url}/v1.`), error.message);
+  }
+  assert.equal((await statuses(url))[CHAT], "unloaded");
   const answer = await (await chat(url)).json();
   assert.equal(answer.model, CHAT);
   assert.equal(answer.usage.completion_tokens, 8);

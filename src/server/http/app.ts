@@ -127,9 +127,9 @@ export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
 
 /** Writes the error message for an unknown path. It suggests the most similar known path. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
-  const foreign = explainForeignPath(call.req.path, new URL(call.req.url).origin);
-  if (foreign !== undefined) return foreign;
   const paths = new Set(routes.filter(({ operation }) => operation).map(({ path }) => path));
+  const foreign = explainForeignPath(call, [...paths]);
+  if (foreign !== undefined) return foreign;
   const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";
   const [nearest] = findNearNames(call.req.path.slice(prefix.length, MAX_SHOWN_PATH), [...paths]);
   const hint = nearest === undefined ? "" : ` Did you mean ${prefix}${nearest}?`;

@@ -180,15 +180,28 @@ const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
 ];
 
 /**
- * Tells what to do about a request for another server's API, in one sentence; `undefined` for any other path.
+ * Tells what to do about a request for another server's API, or one with a path before or between the parts of this
+ * server's, as `/openai/v1/embeddings`; `undefined` for any other path.
  *
- * @param origin origin of this server, as the client addresses it.
+ * @param known this server's paths.
  */
-export function explainForeignPath(path: string, origin: string): string | undefined {
+export function explainForeignPath(call: Call, known: readonly string[]): string | undefined {
+  const { path } = call.req;
+  // The origin of this server, as the client addresses it.
+  const { origin } = new URL(call.req.url);
   const owner = OWNERS.find(([pattern]) => pattern.test(path))?.[1];
-  if (owner === undefined) return undefined;
-  return `This path belongs to ${owner}, which is not served here: configure the client for an ` +
-    `OpenAI-compatible server with the base URL ${origin}/v1.`;
+  if (owner !== undefined) {
+    return `This path belongs to ${owner}, which is not served here: configure the client for an ` +
+      `OpenAI-compatible server with the base URL ${origin}/v1.`;
+  }
+  const [ending] = known.filter((each) => each !== "/" && path.endsWith(each))
+    .sort((a, b) => b.length - a.length);
+  if (ending === undefined || [ending, `/v1${ending}`].includes(path)) return undefined;
+  // Anthropic's clients add `/v1` themselves.
+  const base = ending.startsWith("/messages") ? origin : `${origin}/v1`;
+  const shown = shortenPath(call);
+  return `There is no endpoint ${shown}: this server has it at /v1${ending}, so set the client's ` +
+    `base URL to ${base}.`;
 }
 
 /**
