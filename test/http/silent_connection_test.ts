@@ -97,8 +97,9 @@ Deno.test("Listener closes silent connections first, the longest silent one firs
 });
 
 Deno.test("Listener measures the time limit for a request's headers from the accept, not from the first byte", async () => {
-  await using listener = new TestListener((_, response) => response.end(), { headMs: 800 });
+  await using listener = new TestListener((_, response) => response.end(), { headMs: 3_000 });
   using early = await connect(listener.port);
+  await until(() => listener.figures.open === 1);
   await new Promise((resolve) => setTimeout(resolve, 400));
   using late = await connect(listener.port);
   await new Promise((resolve) => setTimeout(resolve, 200));

@@ -29,7 +29,7 @@ Deno.test("files that share an isolate: tests are counted, and failures named wi
     "a_test.ts": `
       Deno.test("passes", () => {});
       Deno.test({ name: "has a step", fn: async (t) => { await t.step("step", () => {}); } });
-      Deno.test("waits", {}, () => new Promise((resolve) => setTimeout(resolve, 30)));`,
+      Deno.test("waits", {}, () => new Promise((resolve) => setTimeout(resolve, 60)));`,
     "b_test.ts": `
       Deno.test.ignore("is ignored", () => {});
       Deno.test({ name: "is ignored too", ignore: true, fn() {} });
