@@ -3,29 +3,20 @@
  *
  * @module
  */
-import type { GraphIndex } from "./graph_index.ts";
-import { type Graph, int64Tensor, type ValueInfo } from "./file/proto.ts";
+import type { Evaluation } from "./evaluate/evaluation.ts";
+import { GraphIndex } from "./graph_index.ts";
+import {
+  type Graph,
+  int64Tensor,
+  makeNode,
+  type Node,
+  readIntAttribute,
+  type Tensor,
+  type ValueInfo,
+} from "./file/proto.ts";
+import { makeValueInfo } from "./file/proto_codec.ts";
+import { type DecoderInputs, Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
-
-/** The inputs of a decoder graph, named as transformers.js feeds them. */
-export interface DecoderInputs {
-  readonly tokens: ValueInfo;
-  readonly kind: "ids" | "embeddings";
-  readonly mask: ValueInfo | undefined;
-  readonly positions: ValueInfo | undefined;
-  /** The per-layer embeddings of each token (Gemma 3n and 4). */
-  readonly perLayer?: ValueInfo | undefined;
-  /** Token type ids of an encoder. */
-  readonly types?: ValueInfo | undefined;
-  /** Id of the padding token, if the graph may test for it. Evaluations then feed only other ids. */
-  readonly padTokenId?: number | undefined;
-  /** Whether positions count only tokens other than padding. */
-  readonly skipsPadding?: boolean | undefined;
-  /** Names of past keys and values. */
-  readonly caches: ReadonlySet<string>;
-  /** Names of inputs for recurrent states, whose size does not depend on the number of tokens. */
-  readonly states?: ReadonlySet<string> | undefined;
-}
 
 /** Whether a past input has no axis that grows: all sizes except that of the batch are known. */
 function hasFixedSize({ shape = [] }: ValueInfo): boolean {
@@ -63,6 +54,117 @@ export function findInputs(index: GraphIndex): DecoderInputs {
     perLayer: embeddings && index.inputs.get("per_layer_inputs"),
     caches: new Set(caches.map(({ name }) => name)),
     states: new Set(states.map(({ name }) => name)),
+  };
+}
+
+/** Whether a cache has its heads on the axis of the batch: `[batch * heads, …]`. */
+function hasMergedHeads(info: ValueInfo): boolean {
+  const { name, shape } = info;
+  return name.startsWith("past") && shape?.length === 3 && !hasFixedSize(info) &&
+    shape.slice(1).some((size) => typeof size === "number");
+}
+
+/**
+ * Finds the rows `[1, tokens, heads, size]` that nodes rearrange to the heads of a tensor, `[heads, size, tokens]` or
+ * `[heads, tokens, size]`.
+ */
+function findRowsOfHeads(
+  index: GraphIndex,
+  run: Evaluation,
+  tensor: string,
+  { heads, size }: { readonly heads: number; readonly size: number },
+): string | undefined {
+  const shape = run.value(tensor)?.shape;
+  const { numTokens } = SHORT_LENGTHS[0];
+  const isTransposed = shape?.join() === [heads, size, numTokens].join();
+  for (let name: string | undefined = tensor; name !== undefined;) {
+    const rows = run.value(name);
+    if (rows?.shape.join() === [1, numTokens, heads, size].join()) {
+      const data = Float64Array.from({ length: numTokens * heads * size }, (_, i) => i);
+      const got = run.valueWith(tensor, new Map([[name, { ...rows, data }]]))?.data;
+      const isInOrder = got?.every((x, i) => {
+        const [head, within] = [Math.floor(i / (numTokens * size)), i % (numTokens * size)];
+        const [token, element] = isTransposed
+          ? [within % numTokens, Math.floor(within / numTokens)]
+          : [Math.floor(within / size), within % size];
+        return x === (token * heads + head) * size + element;
+      });
+      if (isInOrder) return name;
+    }
+    const node = index.producers.get(name);
+    name = node && ["Reshape", "Transpose"].includes(node.opType) ? node.inputs[0] : undefined;
+  }
+  return undefined;
+}
+
+/**
+ * Gives caches an axis of heads, `[batch, heads, past, size]`. Older exports of BLOOM and Falcon merge heads with the
+ * batch: keys are `[batch * heads, size, past]` or, like values, `[batch * heads, past, size]`.
+ */
+export function splitCacheHeads(graph: Graph): Graph {
+  const merged = graph.inputs.filter(hasMergedHeads);
+  const index = new GraphIndex(graph);
+  const tokens = index.inputs.get("input_ids");
+  if (merged.length === 0 || tokens === undefined) return graph;
+  const [mask, positions] = ["attention_mask", "position_ids"].map((name) =>
+    index.inputs.get(name)
+  );
+  const inputs = { tokens, kind: "ids", mask, positions, caches: new Set<string>() } as const;
+  const findConcat = (name: string) =>
+    index.consumers(name).find(({ opType, inputs }) =>
+      opType === "Concat" && inputs.length === 2 && inputs[0] === name
+    );
+  // All layers have as many heads as the first, whose rows do not depend on the past.
+  const first = findConcat(merged[0]!.name)?.inputs[1] ?? "";
+  const heads = new Probes(index, inputs).at(SHORT_LENGTHS[0]).value(first)?.shape[0];
+  if (heads === undefined) return graph;
+  const empty = new Map(merged.map(({ name, dtype, shape }) => {
+    const sizes = shape!.slice(1).map((size) => typeof size === "number" ? size : 0);
+    return [name, { dtype: dtype!, shape: [heads, ...sizes] }];
+  }));
+  const run = new Probes(index, inputs, () => empty).at(SHORT_LENGTHS[0]);
+  const caches = new Map<string, ValueInfo>();
+  const before: Node[] = [];
+  const replaced = new Map<Node, readonly Node[]>();
+  const constants: Tensor[] = [];
+  for (const { name, dtype, shape } of merged) {
+    const isTransposed = typeof shape![1] === "number";
+    const size = shape![isTransposed ? 1 : 2] as number;
+    const axis = isTransposed ? 2 : 1;
+    const concat = findConcat(name);
+    const joinsAt = concat && readIntAttribute(concat, "axis");
+    const rows = concat && findRowsOfHeads(index, run, concat.inputs[1]!, { heads, size });
+    if (rows === undefined || (joinsAt !== axis && joinsAt !== axis - 3)) return graph;
+    const together = int64Tensor(`${name}/together`, [3], [heads, -1, size]);
+    constants.push(together);
+    const swap = (from: string, to: string) =>
+      makeNode(isTransposed ? "Transpose" : "Identity", [from], [to], {
+        attributes: isTransposed ? { perm: [0, 2, 1] } : {},
+      });
+    const merge = (from: string, to: string) => [
+      makeNode("Reshape", [from, together.name], [`${to}/rows`]),
+      swap(`${to}/rows`, to),
+    ];
+    const at = (part: string) => `${name}/${part}`;
+    caches.set(name, makeValueInfo(name, dtype!, ["batch_size", heads, "past_length", size]));
+    before.push(...merge(name, at("merged")));
+    replaced.set(concat!, [
+      makeNode("Transpose", [rows], [at("added")], { attributes: { perm: [0, 2, 1, 3] } }),
+      makeNode("Concat", [name, at("added")], [at("all")], { attributes: { axis: 2 } }),
+      ...merge(at("all"), concat!.outputs[0]!),
+    ]);
+  }
+  const nodes = graph.nodes.flatMap((node) =>
+    replaced.get(node) ?? {
+      ...node,
+      inputs: node.inputs.map((name) => caches.has(name) ? `${name}/merged` : name),
+    }
+  );
+  return {
+    ...graph,
+    inputs: graph.inputs.map((info) => caches.get(info.name) ?? info),
+    nodes: [...before, ...nodes],
+    initializers: [...graph.initializers, ...constants],
   };
 }
 

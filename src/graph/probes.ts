@@ -8,8 +8,27 @@ import { countElements } from "./file/tensor.ts";
 import { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
-import type { DecoderInputs } from "./decoder_inputs.ts";
 import type { ValueInfo } from "./file/proto.ts";
+
+/** The inputs of a decoder graph, named as transformers.js feeds them. */
+export interface DecoderInputs {
+  readonly tokens: ValueInfo;
+  readonly kind: "ids" | "embeddings";
+  readonly mask: ValueInfo | undefined;
+  readonly positions: ValueInfo | undefined;
+  /** The per-layer embeddings of each token (Gemma 3n and 4). */
+  readonly perLayer?: ValueInfo | undefined;
+  /** Token type ids of an encoder. */
+  readonly types?: ValueInfo | undefined;
+  /** Id of the padding token, if the graph may test for it. Evaluations then feed only other ids. */
+  readonly padTokenId?: number | undefined;
+  /** Whether positions count only tokens other than padding. */
+  readonly skipsPadding?: boolean | undefined;
+  /** Names of past keys and values. */
+  readonly caches: ReadonlySet<string>;
+  /** Names of inputs for recurrent states, whose size does not depend on the number of tokens. */
+  readonly states?: ReadonlySet<string> | undefined;
+}
 
 /** Lengths of a partial evaluation: one sequence, `numTokens` new tokens after `pastLength` cached ones. */
 export interface Lengths {

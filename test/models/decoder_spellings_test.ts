@@ -568,6 +568,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     attention: bloomAttention,
     options: { sizes: { kvHeads: SIZES.heads } },
   },
+  "BLOOM's ALiBi and merged caches": {
+    attention: (graph, layer) => bloomAttention(graph, layer, { hasMergedCaches: true }),
+    options: { sizes: { kvHeads: SIZES.heads }, hasMergedCaches: true },
+  },
   "Falcon-RW's ALiBi": { attention: spelledOut({ scores: addFalconBias }) },
   "MPT's ALiBi": { attention: spelledOut({ scores: addMptBias }) },
   "MPT's ALiBi in a table": { attention: spelledOut({ scores: addMptTable }) },

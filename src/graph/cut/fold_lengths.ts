@@ -18,8 +18,7 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_codec.ts";
-import type { DecoderInputs } from "../decoder_inputs.ts";
-import type { Probes } from "../probes.ts";
+import type { DecoderInputs, Probes } from "../probes.ts";
 import { isKernelNode } from "../attention/replace_attentions.ts";
 
 /** Name of the input for positions that is added to a graph without one. */

@@ -12,18 +12,18 @@ import {
   type ReplacedAttention,
 } from "../attention/replace_attentions.ts";
 import {
-  type DecoderInputs,
   findInputs,
   findOutput,
   fixLogitCount,
   requireFloatCaches,
+  splitCacheHeads,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
 import { dropMaskFactors, findDependents, foldConstants, foldLengths } from "./fold_lengths.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { keepAllTokens } from "./picked_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
-import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
+import { type DecoderInputs, type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { normByMeanSquare } from "../rewrite/plain_norms.ts";
@@ -127,7 +127,7 @@ function rewriteProbed(probes: Probes, rewrite: (probes: Probes) => Graph): Prob
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
   const constants = readOriginals(fixLogitCount(foldConstants(liftConstants(original))));
-  const plainTables = readTiedTables(constants);
+  const plainTables = readTiedTables(splitCacheHeads(constants));
   const lifted = new GraphIndex(
     multiplyInBlocks(multiplyDequantized(gatherQuantized(plainTables))),
   );

@@ -37,7 +37,7 @@ const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readon
 ];
 
 Deno.test("compileCut() names a transposition of queries that it cannot leave out", async () => {
-  const model = decoder((graph, layer) => bloomAttention(graph, layer, true), {
+  const model = decoder((graph, layer) => bloomAttention(graph, layer, { scalesMerged: true }), {
     sizes: { kvHeads: SIZES.heads },
   });
   const result = cutGraph(await readModel(inMemory(model), "model.onnx"), { contextLength: 64 });

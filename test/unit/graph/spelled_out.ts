@@ -243,20 +243,32 @@ export function alibi(graph: DecoderBuilder): string {
 /**
  * Attention of BLOOM: heads on the batch's axis, and slopes that `baddbmm` adds to scaled products.
  *
- * @param scalesMerged whether queries are also scaled after heads were merged with the batch, unlike BLOOM's.
+ * @param options.scalesMerged whether queries are also scaled after heads were merged with the batch, unlike BLOOM's.
+ * @param options.hasMergedCaches whether heads are merged with the batch before they are cached, as older exports do it.
  */
-export function bloomAttention(graph: DecoderBuilder, layer: Layer, scalesMerged = false): string {
+export function bloomAttention(
+  graph: DecoderBuilder,
+  layer: Layer,
+  { scalesMerged = false, hasMergedCaches = false } = {},
+): string {
   const { heads, headDim } = graph.sizes;
   const [q, k, v] = projections(graph, layer).map((rows) => splitHeads(graph, rows, heads)) as [
     string,
     string,
     string,
   ];
-  const keys = cached(graph, layer.pastKey, k, layer.presentKey);
-  const values = cached(graph, layer.pastValue, v, layer.presentValue);
   const merge = (tensor: string, shape: readonly number[]) =>
     graph.add("Reshape", [tensor, graph.ints(shape)]);
-  const turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
+  const turn = (tensor: string) =>
+    graph.add("Transpose", [tensor], { attributes: { perm: [0, 1, 3, 2] } });
+  const append = (past: string, added: string, axis: number, present: string) =>
+    graph.add("Concat", [past, added], { attributes: { axis }, outputs: [present] });
+  const turned = hasMergedCaches
+    ? append(layer.pastKey, merge(turn(k), [heads, headDim, -1]), 2, layer.presentKey)
+    : turn(cached(graph, layer.pastKey, k, layer.presentKey));
+  const values = hasMergedCaches
+    ? append(layer.pastValue, merge(v, [heads, -1, headDim]), 1, layer.presentValue)
+    : cached(graph, layer.pastValue, v, layer.presentValue);
   const queries = merge(q, [heads, -1, headDim]);
   const product = graph.add("MatMul", [
     scalesMerged ? graph.add("Mul", [queries, graph.float(2)]) : queries,

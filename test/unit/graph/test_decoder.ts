@@ -65,6 +65,8 @@ export interface DecoderOptions {
   readonly embeddings?: boolean;
   /** The type of past and present keys and values; the graph computes in float32. */
   readonly cacheDtype?: "float32" | "float16" | "int8";
+  /** Whether caches have heads on the axis of the batch, and keys their elements before tokens. */
+  readonly hasMergedCaches?: boolean;
   /** Computes what is added to the rows after an attention; a product and its `tanh` by default. */
   readonly feedForward?: (graph: DecoderBuilder, rows: string) => string;
   /** Layers with states, each before the attention of the same index. */
@@ -126,11 +128,15 @@ export function decoder(
       hidden = graph.add("Add", [hidden, state.add(graph, normed)]);
     }
     if (attention !== undefined) {
-      const cache = (kind: string, length: string): Declared => [
-        kind,
-        options.cacheDtype ?? "float32",
-        ["batch_size", kvHeads, length, kind.endsWith("key") ? sizes.keyDim ?? headDim : headDim],
-      ];
+      const cache = (kind: string, length: string): Declared => {
+        const isKey = kind.endsWith("key");
+        const size = isKey ? sizes.keyDim ?? headDim : headDim;
+        const merged = "batch_size_x_num_heads";
+        const shape = options.hasMergedCaches
+          ? isKey ? [merged, size, length] : [merged, length, size]
+          : ["batch_size", kvHeads, length, size];
+        return [kind, options.cacheDtype ?? "float32", shape];
+      };
       const layer: Layer = {
         index,
         input: graph.add("LayerNormalization", [

@@ -5,6 +5,7 @@
  */
 import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { openCpuSession } from "./cpu_session.ts";
+import { SIZES } from "./test_decoder.ts";
 
 /** A whole decoder graph, which runs one sequence at a time and starts over with each call. */
 export class WholeGraph implements AsyncDisposable {
@@ -17,7 +18,11 @@ export class WholeGraph implements AsyncDisposable {
       session.inputs.filter(({ name }) => name.startsWith("past")).map(({ name, type, shape }) => {
         const [, ...sizes] = shape;
         const isState = sizes.every((size) => typeof size === "number");
-        const dims = isState ? [1, ...sizes] : [1, sizes[0] as number, 0, sizes[2] as number];
+        const dims = isState
+          ? [1, ...sizes as number[]]
+          : shape.length === 3
+          ? [SIZES.heads, ...sizes.map((size) => typeof size === "number" ? size : 0)]
+          : [1, sizes[0] as number, 0, sizes[2] as number];
         const length = dims.reduce((product, size) => product * size, 1);
         const data = type === "float16"
           ? new Float16Array(length) as unknown as Uint16Array
