@@ -14,9 +14,10 @@ import type { BodyLimits } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { pageRoutes } from "../server/http/pages/page.ts";
-import type { Call, Env } from "../server/http/route.ts";
+import type { Call, Env, Route } from "../server/http/route.ts";
 import { type RunningServer, serveApp } from "../server/http/server.ts";
 import { announceShutdown, type StopDeps } from "../server/http/server_routes.ts";
+import { refusePostToRoot } from "../server/http/texts/embeddings.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { chooseModel } from "./routed_model.ts";
 import { formatError, forward } from "./forward.ts";
@@ -46,7 +47,8 @@ function createRouterApp(deps: RouterDeps): App {
   }));
   app.on("POST", listBothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
-  addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps)]);
+  const root: Route = { method: "POST", path: "/", handle: (call) => passToEmbedding(call, deps) };
+  addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps), root]);
   const paths = describedRoutes().map(({ path }) => path);
   app.all("*", (call) => {
     const foreign = explainForeignPath(call, paths);
@@ -55,6 +57,15 @@ function createRouterApp(deps: RouterDeps): App {
   });
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);
+}
+
+/** Passes a request to an embedding model, or to one of unknown kind. */
+function passToEmbedding(call: Call, deps: RouterDeps): Promise<Response> {
+  const kinds = deps.pool.states.map(({ model }) => model.kind);
+  if (kinds.some((kind) => kind === "embedding" || kind === undefined)) {
+    return passToModel(call, deps);
+  }
+  throw refusePostToRoot(call);
 }
 
 async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {

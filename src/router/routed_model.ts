@@ -108,6 +108,7 @@ const TEXT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
 const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind[]])[] = [
   [/^\/responses\/.+$/, ["text", "vision", "ocr"]],
   [/^\/v2\/rerank$/, ["rerank"]],
+  [/^\/$/, ["embedding"]],
   [/^\/audio\/voices$/, ["tts"]],
   [/^\/(tokenize|detokenize|apply-template)$/, TEXT_KINDS],
 ];

@@ -78,7 +78,7 @@ export function errorSchema(
   const bare = path.replace(/^\/v1(?=\/)/, "");
   if (bare === "/health" && status === 503) return HealthFailure;
   if (/^\/messages(\/|$)/.test(bare)) return AnthropicError;
-  if (bare === "/embed") return TextError;
+  if (bare === "/embed" || (bare === "/" && ![403, 405].includes(status))) return TextError;
   return FLAT[bare]?.includes(status) ? FlatError : NestedError;
 }
 

@@ -152,6 +152,33 @@ Deno.test("embed answers the clients of text-embeddings-inference in its format"
   assert.equal((await ask({ inputs: long, truncate: true })).status, 200);
 });
 
+Deno.test("POST / answers like /embed, which LangChain's client of an address posts to", async () => {
+  const body = { inputs: ["a green apple", "a red pear"] };
+  const [root, embedded] = await Promise.all(["/", "/embed"].map((path) => app.post(path, body)));
+  assert.equal(root!.status, 200);
+  assert.deepEqual(await root!.json(), await embedded!.json());
+  const bad = await app.post("/", {});
+  assert.deepEqual([bad.status, (await bad.json()).error_type], [400, "Validation"]);
+  assert.match((await app.request("/")).headers.get("content-type")!, /^text\/html/);
+});
+
+Deno.test("POST / is a wrong method without an embedding model, and requires the key", async () => {
+  await using chat = await new TestApp({ model: "hearth-demo-chat" }).ready();
+  const response = await chat.post("/", { inputs: "a" });
+  assert.equal(response.status, 405);
+  assert.equal(response.headers.get("allow"), "GET, HEAD, OPTIONS");
+  const { error } = await response.json();
+  assert.equal(error.code, "method_not_allowed");
+  assert.match(error.message, /only if an embedding model is loaded/);
+  const settings = { apiKeys: [{ label: "test", key: "secret" }] };
+  await using closed = await new TestApp({ model: MODEL, settings }).ready();
+  assert.equal((await closed.post("/", { inputs: "a" })).status, 401);
+  assert.equal((await closed.request("/")).status, 200);
+  const headers = { "content-type": "application/json", authorization: "Bearer secret" };
+  const asked = { method: "POST", headers, body: JSON.stringify({ inputs: "a" }) };
+  assert.equal((await closed.request("/", asked)).status, 200);
+});
+
 Deno.test("embed reports errors in text-embeddings-inference's format", async () => {
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{ input: "a" }, /^inputs: want a string, .*, saw nothing\.$/],

@@ -40,6 +40,7 @@ Deno.test("chooseModel() chooses the only model that serves a path if none is na
       ["/audio/transcriptions", "ears"],
       ["/embed", "vectors"],
       ["/v2/embed", "vectors"],
+      ["/", "vectors"],
       ["/completions", "chat"],
     ] as const
   ) assert.equal(chooseModel(MODELS, { name: undefined, path }).id, id);

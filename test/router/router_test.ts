@@ -79,6 +79,8 @@ Deno.test("router: models are loaded on demand, and the least recently used ends
   assert.equal(answer.model, CHAT);
   assert.equal(answer.usage.completion_tokens, 8);
   assert.equal((await embed(url)).status, 200);
+  const rooted = await post(url, { inputs: ["a", "b"] });
+  assert.deepEqual((await rooted.json()).map((vector: number[]) => vector.length), [128, 128]);
   // By its alias.
   assert.equal((await chat(url, { model: `hearth/${CHAT}` })).status, 200);
   assert.equal((await statuses(url))[EMBED], "loaded");

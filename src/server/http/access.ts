@@ -48,7 +48,9 @@ function preflightAnswer(call: Call): Response {
 export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> {
   return async (call, next) => {
     const { path, raw } = call.req;
-    const isOpen = listBothPaths("/health").includes(path) || isPageFile(path);
+    // Texts may be posted to the page's own path.
+    const isPage = isPageFile(path) && raw.method !== "POST";
+    const isOpen = isPage || listBothPaths("/health").includes(path);
     if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
     await next();
   };

@@ -7,7 +7,7 @@ import { Hono } from "hono";
 import { HearthError } from "../../base/errors.ts";
 import { findNearNames } from "../../base/near_names.ts";
 import { chatRoute } from "./chat/chat.ts";
-import { cohereEmbedRoute, embeddingsRoute, textEmbedRoute } from "./texts/embeddings.ts";
+import { cohereEmbedRoute, embeddingsRoute, textEmbedRoutes } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes, pageRoutes } from "./pages/page.ts";
 import { guard, hasKey, listBothPaths, requireApiKey } from "./access.ts";
@@ -84,7 +84,7 @@ function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     completionsRoute(deps),
     ...tokenRoutes(deps),
     embeddingsRoute(deps),
-    textEmbedRoute(deps),
+    ...textEmbedRoutes(deps),
     cohereEmbedRoute(deps),
     ...rerankRoutes(deps),
     scoreRoute(deps),
@@ -127,7 +127,8 @@ export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
 
 /** Writes the error message for an unknown path. It suggests the most similar known path. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
-  const paths = new Set(routes.filter(({ operation }) => operation).map(({ path }) => path));
+  const described = routes.filter(({ path, operation }) => operation && path !== "/");
+  const paths = new Set(described.map(({ path }) => path));
   const foreign = explainForeignPath(call, [...paths]);
   if (foreign !== undefined) return foreign;
   const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";

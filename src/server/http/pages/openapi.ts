@@ -72,23 +72,25 @@ export function openApiRoute(routes: readonly Route[], description = ONE_MODEL):
   return route;
 }
 
-/** Groups of endpoints, by path prefix. */
+const ROOT = "/";
+
+/** Groups of endpoints, by path prefix; only the root is a whole path. */
 const TAGS: Readonly<Record<string, readonly string[]>> = {
   chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
   audio: ["/audio", "/realtime"],
   images: ["/images"],
-  texts: ["/embed", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
+  texts: ["/embed", ROOT, "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
 };
 
 function toTag(path: string): string {
   const isIn = ([, beginnings]: [string, readonly string[]]) =>
-    beginnings.some((beginning) => path.startsWith(beginning));
+    beginnings.some((each) => path === each || (each !== ROOT && path.startsWith(each)));
   return Object.entries(TAGS).find(isIn)?.[0] ?? "server";
 }
 
 function toOperationId({ path, method }: Endpoint): string {
   const name = path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, "");
-  return method === "DELETE" ? `delete_${name}` : name;
+  return method === "DELETE" ? `delete_${name}` : name || "root";
 }
 
 interface Endpoint {

@@ -1,5 +1,5 @@
 /**
- * `POST /embeddings`, `POST /embed` for clients of text-embeddings-inference, and `POST /v2/embed` for clients of
+ * `POST /embeddings`, `POST /embed` and `POST /` for clients of text-embeddings-inference, and `POST /v2/embed` for clients of
  * Cohere's API v2.
  *
  * @module
@@ -19,6 +19,7 @@ import {
   writeEmbeddings,
   writeTextVectors,
 } from "../../../wire/embeddings.ts";
+import { HearthError } from "../../../base/errors.ts";
 import type { TextInput } from "../../../models/task.ts";
 import { inOwnWords, readRequest } from "../requests.ts";
 import { type AppDeps, type Call, type Route, TEXT_ERRORS } from "../route.ts";
@@ -101,23 +102,46 @@ function toJsonResponse(chunks: Generator<string>): Response {
   return new Response(body, { headers });
 }
 
-/** The endpoint of text-embeddings-inference's format. */
-export function textEmbedRoute(deps: AppDeps): Route {
-  return {
+/** The endpoints of text-embeddings-inference's format. Some of its clients post to the server's root. */
+export function textEmbedRoutes(deps: AppDeps): Route[] {
+  const operation = {
+    summary: "Turn texts into vectors, in the format of text-embeddings-inference",
+    request: TextEmbedRequest,
+    requestExamples: { "two texts": { inputs: ["a green apple", "a red pear"] } },
+    response: {
+      description: "A vector for each text, in the request's order",
+      content: TextVectors,
+    },
+    errors: TEXT_ERRORS,
+  };
+  return [{
     method: "POST",
     path: "/embed",
-    operation: {
-      summary: "Turn texts into vectors, in the format of text-embeddings-inference",
-      request: TextEmbedRequest,
-      requestExamples: { "two texts": { inputs: ["a green apple", "a red pear"] } },
-      response: {
-        description: "A vector for each text, in the request's order",
-        content: TextVectors,
-      },
-      errors: TEXT_ERRORS,
-    },
+    operation,
     handle: (call) => answerTexts(call, deps),
-  };
+  }, {
+    method: "POST",
+    path: "/",
+    operation: {
+      ...operation,
+      summary: `${operation.summary}, as at /embed`,
+      errors: [...operation.errors, "method_not_allowed"],
+    },
+    handle: (call) => {
+      if (deps.session.requireReady().kind !== "embedding") throw refusePostToRoot(call);
+      return answerTexts(call, deps);
+    },
+  }];
+}
+
+/** Makes the error of a server without an embedding model. */
+export function refusePostToRoot(call: Call): HearthError {
+  const allowed = "GET, HEAD, OPTIONS";
+  call.header("allow", allowed);
+  return new HearthError(
+    "method_not_allowed",
+    `/ takes POST only if an embedding model is loaded; here it takes ${allowed}. See /docs for the endpoints.`,
+  );
 }
 
 async function answerTexts(call: Call, deps: AppDeps): Promise<Response> {
