@@ -30,7 +30,7 @@ export interface ItemOptions {
   readonly joins?: { readonly numThreads: number };
 }
 
-/** The most words that the items of a step can take. */
+/** Maximum number of words that the items of a step can take. */
 export function maxItemWords(
   { maxTokens, maxSequences }: Pick<StepLimits, "maxTokens" | "maxSequences">,
   { kvHeads, group, rowsPerItem }: ItemOptions,

@@ -27,7 +27,7 @@ var<workgroup> q_tile: array<array<vec4<f32>, $ROWS>, $FOURS>;
 // Queries as rounded multiples of a unit, 1/127 of their row's largest value, and the remainders as multiples of 1/254
 // of that unit. A word holds four of either.
 var<workgroup> q_rounded: array<array<vec2<u32>, $ROWS>, $FOURS>;
-// 1/127 of the largest query, by row.
+// 1/127 of the largest magnitude in a row's query, by row.
 var<workgroup> q_units: array<f32, $ROWS>;
 //# end
 // First, partial products by row, key and part; at the end, outputs by row, vec4, element and thread.

@@ -97,7 +97,7 @@ export class StepPlan {
   numPrefillItems = 0;
   numDecodeItems = 0;
   numReduceItems = 0;
-  /** The most slots for partial results that a step within the limits can need. */
+  /** Maximum number of slots for partial results that a step within the limits can need. */
   readonly maxSlots: number;
   readonly #shape: AttentionShape;
   readonly #window: number;

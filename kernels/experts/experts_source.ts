@@ -44,7 +44,7 @@ export function countOutputsPerGroup(
   return { few: UNITS * ROWS / rowsPerOutput, many: COLUMNS / rowsPerOutput };
 }
 
-/** The most tiles for this many rows. */
+/** Maximum number of tiles for this many rows. */
 export function countMostTiles({ topK, experts }: ExpertsParams, numRows: number): number {
   const pairs = numRows * topK;
   return Math.ceil(pairs / TILE_ROWS) + Math.min(experts, pairs);

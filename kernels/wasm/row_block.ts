@@ -128,7 +128,7 @@ export function setTile(block: RowBlock, tile: u32, keys: usize, values: usize):
   store<u32>(at, <u32> values, VALUE_TILES);
 }
 
-/** The first key that any row sees, rounded down to the keys processed together. */
+/** The first key that any row sees, rounded down to a multiple of `KEYS`, which are processed together. */
 export function findFirstKey(block: RowBlock): u32 {
   return rowStart(block, 0) & -KEYS;
 }
@@ -148,12 +148,14 @@ export function valueTileAt(block: RowBlock, tile: u32): usize {
 }
 
 /**
- * The range of keys, at `base` or beyond, that a row sees: its first key and its end, which are equal if it sees none.
+ * The first of the `KEYS` keys from `base` on that a row sees, relative to `base`; {@linkcode keysUntil} if there is
+ * none.
  */
 export function keysFrom(block: RowBlock, row: u32, base: u32): u32 {
   return min(max(rowStart(block, row), base) - base, keysUntil(block, row, base));
 }
 
+/** The end of the keys, among the `KEYS` from `base` on, that a row sees, relative to `base`. */
 export function keysUntil(block: RowBlock, row: u32, base: u32): u32 {
   return min(max(rowEnd(block, row), base) - base, KEYS);
 }

@@ -98,14 +98,14 @@ export const SERVE_FLAGS = {
     max: 1_000_000,
     fallback: 4096,
     help:
-      "Most open connections. Beyond that, idle ones are closed; if there are none, new ones are refused. " +
-      "The limit is lower if the process may not open that many files (ulimit -n).",
+      "Maximum number of open connections. Beyond that, idle ones are closed; if there are none, new ones are " +
+      "refused. The limit is lower if the process may not open that many files (ulimit -n).",
   }),
   bodyMemoryMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 1_048_576,
-    help: "Most memory for the bodies of all requests together; further requests get a 429. " +
+    help: "Maximum memory for the bodies of all requests together; further requests get a 429. " +
       "Default: an eighth of the memory of the machine or container, from 128 to 1024.",
   }),
   kvCacheMb: integer({
@@ -113,7 +113,7 @@ export const SERVE_FLAGS = {
     min: 1,
     max: 1_048_576,
     help:
-      "Most device memory for keys and values, which is allocated as requests need it. Default: what the " +
+      "Maximum device memory for keys and values, which is allocated as requests need it. Default: what the " +
       "device offers; on the CPU, and on a GPU without memory of its own, 60 % of the free memory.",
   }),
   kvCacheDtype: choice({
@@ -128,8 +128,8 @@ export const SERVE_FLAGS = {
     min: 2,
     max: 16_777_216,
     help:
-      "Most tokens of prompt and answer together. Default: the context that the model was trained for, or " +
-      "less if the memory for keys and values cannot hold it.",
+      "Maximum number of tokens of prompt and answer together. Default: the context that the model was " +
+      "trained for, or less if the memory for keys and values cannot hold it.",
   }),
   maxBatchTokens: integer({
     placeholder: "<count>",
@@ -137,27 +137,27 @@ export const SERVE_FLAGS = {
     // A GPU can start at most 65,535 workgroups of a kernel: one for each token, or for four rows of attention.
     max: 32_768,
     help:
-      "Most tokens in one step of the decoder; longer prompts take several steps. Default: 512.",
+      "Maximum number of tokens in one step of the decoder; longer prompts take several steps. Default: 512.",
   }),
   maxSequences: integer({
     placeholder: "<count>",
     min: 1,
     max: 1024,
-    help: "Most requests that share a step of the decoder. Default: 32.",
+    help: "Maximum number of requests that share a step of the decoder. Default: 32.",
   }),
   maxStoredResponses: integer({
     placeholder: "<count>",
     min: 0,
     max: 1_000_000,
     fallback: 1000,
-    help: "Most answers of /responses kept in memory for previous_response_id.",
+    help: "Maximum number of answers of /responses kept in memory for previous_response_id.",
   }),
   storedResponsesMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 65_536,
     fallback: 64,
-    help: "Most memory for stored answers of /responses; the oldest are dropped first.",
+    help: "Maximum memory for stored answers of /responses; the oldest are dropped first.",
   }),
   reasoningField: choice({
     values: REASONING_FIELDS,
@@ -274,7 +274,7 @@ export const ROUTER_FLAGS = {
     max: 1000,
     fallback: 4,
     help:
-      "Most models loaded at once. To load another, the least recently used one is ended when its " +
+      "Maximum number of models loaded at once. To load another, the least recently used one is ended when its " +
       "requests are done.",
   }),
   maxMemoryMb: integer({
@@ -282,9 +282,9 @@ export const ROUTER_FLAGS = {
     min: 1,
     max: 100_000_000,
     help:
-      "Most memory of all loaded models together. To load another, models are ended as with --max-loaded, " +
-      "until it fits. A model counts with the RAM of its process, or with its memory-mb in the file of " +
-      "--config. GPU memory only counts as part of memory-mb. Default: no limit.",
+      "Maximum memory of all loaded models together. To load another, models are ended as with --max-loaded, " +
+      "until it fits. A model's memory is the RAM of its process, or its memory-mb in the file of " +
+      "--config. GPU memory only counts if it is part of memory-mb. Default: no limit.",
   }),
   idleTimeout: integer({
     placeholder: "<seconds>",
@@ -317,8 +317,8 @@ export const RUN_FLAGS = {
       "an embedding model turns each into a vector; a reranker takes a query and documents; a speech " +
       "model takes recordings; a speech synthesis model takes texts, and optionally a recording whose " +
       "voice to clone; a vision model takes images and texts; an OCR model reads each image; a " +
-      "background-removal model cuts out each. - is standard input. Without an input, a pipe is read, " +
-      "and at a terminal a chat begins.",
+      "background-removal model cuts out the subject of each image. - is standard input. Without an " +
+      "input, a pipe is read, and at a terminal a chat begins.",
   }),
   output: text({
     short: "o",
@@ -339,7 +339,7 @@ export const RUN_FLAGS = {
     min: 1,
     max: 1_000_000,
     help:
-      "Most tokens of an answer or a transcript. Default: up to the end of the context, or of the " +
+      "Maximum number of tokens of an answer or a transcript. Default: up to the end of the context, or of the " +
       "image or recording.",
   }),
   voice: text({

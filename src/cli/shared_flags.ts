@@ -69,7 +69,7 @@ export const IMAGE_FLAGS = {
     min: 1,
     max: 10_000,
     fallback: 100,
-    help: "Most pages of a PDF file; a longer one is refused.",
+    help: "Maximum number of pages of a PDF file; a longer one is refused.",
   }),
 } satisfies FlagTable;
 

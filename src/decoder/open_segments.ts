@@ -172,7 +172,7 @@ async function openKernels(
   });
 }
 
-/** The most rows that each program computes. Prompts are long, but the last segment computes only wanted rows. */
+/** Maximum number of rows that each program computes: for prompts too, the last segment computes only wanted rows. */
 function countMaxRows(
   { few, many }: StepPrograms,
   { maxBatchTokens, maxSequences }: DecoderLimits,

@@ -22,7 +22,7 @@ export type HeadBytes = (dtype: AttentionNode["dtype"], headSize: number) => num
 interface LayerPool {
   /** Tokens that a token attends to in these layers, including itself; all if absent. */
   readonly window?: number | undefined;
-  /** The most blocks that a sequence can hold. */
+  /** Maximum number of blocks that a sequence can hold. */
   readonly mostHeld: number;
   /** Bytes of a block over all layers of the pool. */
   readonly blockBytes: number;
@@ -41,8 +41,8 @@ interface PoolsOptions {
 }
 
 /**
- * The most blocks that a sequence holds in layers with a window. They contain the tokens to which the first token of a
- * step attends, and the tokens of the step.
+ * Maximum number of blocks that a sequence holds in layers with a window. They contain the tokens to which the first
+ * token of a step attends, and the tokens of the step.
  */
 export function countMostWindowBlocks(
   { window, blockSize, maxBatchTokens }: {

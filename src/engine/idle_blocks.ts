@@ -178,7 +178,7 @@ type StateCopy = NonNullable<StepBatch["stateCopies"]>[number];
 
 /**
  * Hands out slots for recurrent states. A slot that no sequence holds may keep a snapshot: the state after the last
- * token of a findable block. A cached prefix can be used up to a block that has a snapshot. When no slot is free, the
+ * token of a cached block. A cached prefix can be used up to a block that has a snapshot. When no slot is free, the
  * least recently used snapshot is replaced.
  *
  * Copies between slots are collected. The decoder makes them, in order, before the next step.

@@ -131,7 +131,7 @@ export async function findBuiltIn(name: string): Promise<string | undefined> {
   return (await listBuiltIn()).includes(name) ? `${MODELS_FOLDER}${name}` : undefined;
 }
 
-/** Most models that are suggested. */
+/** Maximum number of models that are suggested. */
 const MAX_NAMED = 3;
 
 /**

@@ -97,7 +97,9 @@ export const ChatRequest = z.object({
   top_k: integerFrom(-1).nullish().describe("0 and -1 are off; default off, or the model's own"),
   min_p: numberFrom(0, 1).nullish().describe("Default 0, or the model's own"),
   max_tokens: tokenLimit(0).nullish()
-    .describe("Most tokens to generate; up to the end of the context if absent, 0 or -1"),
+    .describe(
+      "Maximum number of tokens to generate; up to the end of the context if absent, 0 or -1",
+    ),
   max_completion_tokens: tokenLimit(0).nullish().describe(
     "The newer name of max_tokens, which it overrides",
   ),

@@ -242,7 +242,7 @@ const PROMPT_FIELDS = {
 export const MessagesRequest = z.object({
   ...PROMPT_FIELDS,
   max_tokens: integerFrom(0).describe(
-    "Most tokens of the answer; 0 only computes the prompt and caches it for requests that begin with it",
+    "Maximum number of tokens of the answer; 0 only computes the prompt and caches it for requests that begin with it",
   ),
   stop_sequences: stopStrings().nullish(),
   stream: flag().nullish(),

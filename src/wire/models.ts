@@ -98,7 +98,9 @@ export const ModelObject = z.object({
   ),
   owned_by: z.string(),
   max_model_len: integerFrom(1).optional()
-    .describe("Most tokens of prompt and completion together; absent if there is no limit"),
+    .describe(
+      "Maximum number of tokens of prompt and completion together; absent if there is no limit",
+    ),
   context_length: integerFrom(1).optional().describe("The same as max_model_len"),
   meta: z.object({
     n_ctx: integerFrom(1).describe("llama.cpp's name for max_model_len"),

@@ -1,11 +1,12 @@
 /**
- * Compares embeddings with transformers.js's feature-extraction pipeline: the same folder, weights, device and texts,
- * alternating, medians of several rounds.
+ * Compares embeddings with transformers.js's feature-extraction pipeline on the same folder, weights, device and texts.
+ * Both take turns; where there are several rounds, the medians are reported.
  *
- * First in this process: both use Hearth's ONNX Runtime with its faster products, and transformers.js gets one call
- * after the other. Then over HTTP: Hearth's server, and a plain Deno server around the pipeline on an unchanged ONNX
- * Runtime (`transformers_server.ts`), each in its own process, get the same requests. This also reports the CPU time of
- * both servers, which other work on the machine hardly affects. Last, resident memory over ten thousand requests.
+ * First in this process: both use Hearth's ONNX Runtime, whose matrix products are faster, and transformers.js gets one
+ * call after the other. Then over HTTP: Hearth's server, and a plain Deno server around the pipeline on an unchanged
+ * ONNX Runtime (`transformers_server.ts`), each in its own process, get the same requests. This also reports the CPU
+ * time of both servers, which other work on the machine hardly affects. Last, the resident memory of Hearth's server
+ * over ten thousand requests.
  *
  *     deno task bench embedding
  *     deno run -A --no-check test/bench/embedding_bench.ts cpu|webgpu
@@ -32,7 +33,7 @@ const FOLDER = findModelFolder(MODEL)!;
 const NUM_CLIENTS = 64;
 const SHORT = "How do I boil an egg?";
 
-/** Amounts of work for each device; a software adapter is so slow that it gets less. */
+/** Amounts of work for each device; WebGPU gets less, so that a software adapter finishes too. */
 const SIZES = {
   cpu: { listTexts: 1000, clientTexts: 256, listLength: 250, rounds: 2, numShort: 300 },
   webgpu: { listTexts: 12, clientTexts: 12, listLength: 12, rounds: 1, numShort: 20 },

@@ -28,7 +28,9 @@ for (const file of files) {
   }).output();
   if (code !== 0) failed.push(file);
 }
-if (files.length === 0) failed.push(`no benchmark is named like ${Deno.args.join(", ")}`);
+if (files.length === 0) {
+  failed.push(`no benchmark has a name that contains ${Deno.args.join(" or ")}`);
+}
 // deno-lint-ignore no-console -- its purpose
 if (failed.length > 0) console.error(`Failed: ${failed.join("; ")}`);
 Deno.exit(failed.length > 0 ? 1 : 0);

@@ -36,7 +36,7 @@ Deno.test("hearth run --help says what each kind of model takes", async () => {
       "speech synthesis model takes texts",
       "vision model takes images and texts",
       "OCR model reads each image",
-      "background-removal model cuts out each",
+      "background-removal model cuts out the subject of each image",
     ]
   ) assert.ok(help.includes(part), part);
 });

@@ -53,7 +53,7 @@ function openPacked(threads?: KernelThreads): SimdPackedAttention {
   return attention;
 }
 
-/** Runs `use` with threads that take part in any job, however small. */
+/** Calls `run` with threads that take part in any job, however small. */
 function withThreads(
   numThreads: number,
   run: (threads: KernelThreads) => void,
@@ -67,7 +67,7 @@ function withThreads(
   }
 }
 
-/** Calls until every possible helper has had time to do something. */
+/** Repeats a call until helpers have done 100 parts, or at least one part within 2,000 calls. */
 function callUntilHelped(threads: KernelThreads, call: () => void): void {
   const end = performance.now() + PATIENCE_MS;
   for (let round = 0; round < 2000 || threads.numHelpedParts === 0; round++) {
@@ -80,7 +80,7 @@ function callUntilHelped(threads: KernelThreads, call: () => void): void {
 // Threads of Node end some time after they were told to.
 const options = { sanitizeResources: false, sanitizeOps: false };
 
-Deno.test("helpers that poll for the next job take parts of small ones too", options, () => {
+Deno.test("helpers that poll for the next job also take parts of a small one", options, () => {
   // Helpers poll for about a second, since on a busy machine they get no core within the usual 100 µs.
   const threads = new KernelThreads(2, { polls: 10_000 * STEP_POLLS });
   try {
@@ -142,12 +142,12 @@ Deno.test(
     const module = new URL("../fixtures/threads/stuck_kernel_thread.ts", import.meta.url);
     withThreads(2, (threads) => {
       const attention = openPaged(threads);
-      // Waits until a helper has joined and has been given up.
+      // Each helper joins a job, gets stuck in it and is given up.
       for (let losses = 0; losses < 3;) {
         assertSameValues(attention.attend(0), want);
         if (threads.numHelpers === 0) losses++;
       }
-      // A lost helper is not replaced forever.
+      // After three losses, no more helpers are started.
       assertSameValues(attention.attend(0), want);
       assert.equal(threads.numHelpers, 0);
     }, { module, patienceMs: 50 });
@@ -170,7 +170,7 @@ Deno.test("KernelThreads starts new helpers after idle ones have ended", options
   const want = openPaged().attend(0).slice();
   const threads = new KernelThreads(3, { minFlops: 0, idleMs: 20 });
   const attention = openPaged(threads);
-  // More often than helpers may be lost.
+  // More rounds than helpers may be lost: those that end by themselves do not count as lost.
   for (let round = 0; round < 5; round++) {
     const before = threads.numHelpedParts;
     while (threads.numHelpedParts === before) {
@@ -205,7 +205,7 @@ Deno.test("helpers of KernelThreads end after the thread that started them was t
   });
   await new Promise((resolve) => worker.onmessage = resolve);
   const started = listWorkers().difference(before);
-  assert.equal(started.size, 3, "it and its two helpers");
+  assert.equal(started.size, 3, "the worker and its two helpers");
   worker.terminate();
   const patience = AbortSignal.timeout(60_000);
   while (listWorkers().intersection(started).size > 0) {
@@ -226,7 +226,7 @@ Deno.test("KernelThreads starts new helpers after it has ended its helpers", opt
   });
 });
 
-Deno.test("KernelThreads keeps no memory of disposed objects", options, async () => {
+Deno.test("KernelThreads frees the memory of disposed objects", options, async () => {
   const threads = new KernelThreads(2, { minFlops: 0 });
   const { step } = makeStep([{ queries: 32, keys: 32 }], 16);
   // About 50 MiB.

@@ -1,5 +1,5 @@
 /**
- * Features computed directly from their definition in float64, and recordings for them.
+ * Log-mel features computed directly from their definition in float64, and recordings for them.
  *
  * @module
  */
@@ -57,7 +57,7 @@ export function readFeatures(
   );
 }
 
-/** Makes difficult sounds of different kinds, each as long as a row of {@linkcode SMALL}. */
+/** Makes difficult sounds of different kinds, each of `numSamples` samples. */
 export function makeSounds(numSamples: number): Record<string, Float32Array> {
   const make = (value: (i: number) => number) =>
     Float32Array.from({ length: numSamples }, (_, i) => value(i));

@@ -81,16 +81,16 @@ for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
   for (const bits of LEVEL_BITS) {
     kernelTest(
-      `matvec equals its reference with blocks of ${bits} bits of any size, ${elem}`,
+      `matvec equals its reference with weights of ${bits} bits in blocks of any size, ${elem}`,
       async (gpu) => {
         for (const [index, blockSize] of [16, 32, 64, 128, 256].entries()) {
           if (bits * blockSize < 32) continue;
-          // Each tiling has zero points for every other size, and the other type has them for the remaining sizes.
+          // Each tiling has zero points with every other block size: f32 with those where f16 has none.
           const isEven = (index + (elem === "f16" ? 1 : 0)) % 2 === 0;
           for (const tiling of [undefined, HARDWARE]) {
             const hasZeroPoints = isEven === (tiling === undefined);
             const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
-            // No workgroup divides 13 outputs evenly; 320 is not a multiple of 128 or 256.
+            // 13 outputs leave part of a workgroup idle; 320 is not a multiple of 128 or 256.
             const sizes = { k: 320, n: 13, matrixRows: 13, x: { stride: 320, offset: 0 } };
             await check(gpu, { ...PLAIN, elem, ...sizes, weights }, { tiling });
           }
@@ -148,7 +148,7 @@ for (const elem of ["f32", "f16"] as const) {
             ...PLAIN,
             elem,
             weights,
-            // Part of a wider row, and a matrix with an output between its two halves.
+            // Part of a wider row, and a matrix with unused rows between those of `up` and of the gate.
             x: { stride: 96, offset: 12 },
             matrixRows: 84,
             norm: { kind, epsilon: 1e-5, hasBeta: kind === "layer" },
@@ -225,7 +225,7 @@ kernelTest("matvec runs with the tiling of a graphics card on every device", asy
       };
       const tiling = chooseMatvecTiling({ isFallbackAdapter: false }, params);
       for (const rows of tiling.rowCounts) {
-        // Not every device refuses a buffer that exceeds its memory.
+        // Not every device refuses a kernel that needs more workgroup memory than it has.
         const variant = { ...tiling, rows };
         const totals = chooseValues(params, variant).count * tiling.groups;
         const floats = numSums(params, variant) + totals + 64;
@@ -292,7 +292,7 @@ kernelTest("matvec equals its reference with each activation", async (gpu) => {
   for (const activation of ACTIVATIONS) await check(gpu, { ...PLAIN, activation });
 });
 
-kernelTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => {
+kernelTest("matvec gives a row the same result in steps of 1 to 16 rows", async (gpu) => {
   const weights = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
   const norm = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
   const others = [{ hasResidual: true }, { sum: { epsilon: 1e-6 } }];

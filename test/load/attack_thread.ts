@@ -1,5 +1,5 @@
 /**
- * The thread that runs a scenario, so that producing the load does not delay the clocks of the measuring code.
+ * Runs a scenario on its own thread, so that producing the load does not delay the requests that the main thread times.
  *
  * @module
  */

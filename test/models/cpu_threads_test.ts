@@ -11,7 +11,7 @@ import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { makePrompt } from "../fixtures/engine/small_steps.ts";
 
 const NUM_TOKENS = 40;
-/** The most streams that still count as few rows. */
+/** Maximum number of streams that still count as few rows. */
 const NUM_STREAMS = 6;
 
 /** The answers to several concurrent requests. */

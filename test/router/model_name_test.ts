@@ -112,7 +112,7 @@ Deno.test("FormModelName accepts boundaries and names without quotation marks, a
   }
 });
 
-Deno.test("readModelName() allows a form with a file of the limit and additional text, and JSON of the limit", async () => {
+Deno.test("readModelName() allows a form whose file alone has maxBytes, and JSON of up to maxBytes", async () => {
   const limits = { ...BODY_LIMITS, maxBytes: 1000, maxTextBytes: 500 };
   const read = async (body: BodyInit, type: string, isWhole: boolean) => {
     const headers = { "content-type": type };

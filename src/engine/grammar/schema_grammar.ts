@@ -31,8 +31,8 @@ const MAX_COMBINED = 40_000;
 /** A schema, which may be part of a document. */
 type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & {
   /**
-   * If present, strings are written without quotation marks, and must not contain this text. Everything is JSON if
-   * absent.
+   * If present, strings are written without quotation marks and must not contain this text. If absent, everything is
+   * JSON.
    */
   readonly without?: string;
 };
@@ -62,7 +62,7 @@ class SchemaGrammar {
   /** Scalars spelled as this grammar spells strings: as JSON, or as plain text if the spec has `without`. */
   readonly #written: SchemaScalars;
   readonly #known = new Map<string, Phrase>();
-  /** Definitions of rules that have been declared. */
+  /** Functions that define the rules that are declared, but not yet defined. */
   readonly #open: (() => void)[] = [];
   readonly #json: JsonPhrases;
   readonly #parts: Parameters<typeof excludes>[2];

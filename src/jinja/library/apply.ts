@@ -157,7 +157,8 @@ function select(keeps: boolean, hasAttribute: boolean): OpenFilter {
 }
 
 /**
- * Maps items, as they are requested, with the function that `prepare` returns. Items mapped to nothing are left out.
+ * Maps items, as they are requested, with the function that `prepare` returns. Items mapped to `undefined` are
+ * left out.
  */
 function mapLazily(
   values: Value,

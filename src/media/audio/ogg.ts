@@ -183,7 +183,7 @@ async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, voi
   yield* decodeVorbis(readData(readPackets(pages, 0)), isCut && isPage ? numFirst : length);
 }
 
-/** The most samples that a packet adds, from the identification header: half its longer block. */
+/** Maximum number of samples that a packet adds, from the identification header: half its longer block. */
 function maxPacketSamples(head: Uint8Array): number {
   return 2 ** (head[VORBIS_BLOCKS_AT]! >> 4) / 2;
 }

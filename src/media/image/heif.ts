@@ -131,7 +131,7 @@ async function decodeHeic(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promi
 
 /** A coded picture may extend beyond the image by this many pixels, since HEVC pictures consist of whole blocks. */
 const MAX_MARGIN = 64;
-/** The most pixels that a coded picture may have; four times the default limit. */
+/** Maximum number of pixels of a coded picture; four times the default limit. */
 const MAX_STORED_PIXELS = 256e6;
 
 /** Refuses pictures that are larger than the file claims: the decoder would allocate memory for them. */

@@ -96,7 +96,7 @@ interface Box {
   readonly view: DataView;
 }
 
-/** Bytes of brands that are read. A file has about ten brands of 4 bytes. */
+/** Maximum number of bytes read for a file's brands. A file has about ten brands of 4 bytes. */
 const MAX_BRAND_BYTES = 256;
 /** Maximum number of boxes on one level; valid files have fewer. */
 const MAX_BOXES = 4000;
@@ -236,7 +236,7 @@ function rewriteMeta(
   return joinBytes([file.subarray(0, metaAt), moved, file.subarray(metaEnd)]);
 }
 
-/** Moves all offsets into the file at or beyond `from` (ISO/IEC 14496-12, 8.11.3). */
+/** Adds `numAdded` to all offsets that point to `from` or beyond in the file (ISO/IEC 14496-12, 8.11.3). */
 function moveLocations(content: Uint8Array, from: number, numAdded: number): Uint8Array {
   const view = viewData(content);
   const version = view.getUint8(0);

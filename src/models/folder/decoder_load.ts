@@ -216,7 +216,7 @@ function readLogitsWidth({ graph }: ModelProto): number | undefined {
 
 interface EncoderDecoderLoadOptions<Input extends object>
   extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
-  /** The most positions that the encoder's output has for one input; if unknown, the graph is not cut. */
+  /** Maximum number of positions in the encoder's output for one input; if unknown, the graph is not cut. */
   readonly numPositions: number | undefined;
   /** Size of the vocabulary, for uncut graphs that do not declare it. */
   readonly vocabSize: number;

@@ -6,7 +6,7 @@
  */
 import { BusyThread, untilAborted } from "../../base/timing.ts";
 
-/** The most times that an entry is overtaken by later, smaller ones. */
+/** Maximum number of times that an entry is overtaken by later, smaller ones. */
 const MAX_PASSED_OVER = 32;
 
 interface Waiter<Pass> {

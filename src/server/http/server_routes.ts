@@ -29,7 +29,7 @@ const Info = z.object({
   device: z.enum(["webgpu", "cpu"]),
   adapter: z.string().describe("Name that the device reports"),
   context_length: integerFrom(1).nullable().describe(
-    "Most tokens of prompt and completion together",
+    "Maximum number of tokens of prompt and completion together",
   ),
   max_sequences: integerFrom(1).describe("Requests that the model works on at once"),
   takes_audio: z.boolean().describe("Whether messages of a chat may hold audio"),

@@ -7,7 +7,7 @@ import { PAGE_TEST } from "../../fixtures/page/page_visit.ts";
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: formulas are typeset, and text that only looks like one stays unchanged",
+  name: "page: formulas are typeset, and text that only looks like a formula stays unchanged",
   fn: async () => {
     const text = [
       "\\(a_1 * b_1 * c\\) and $x_1 + x_2$ cost $5 and $10.",
@@ -57,7 +57,8 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: HTML that formats text does so, without its attributes",
+  name:
+    "page: HTML tags that format text do so; of their attributes, only addresses and spans are kept",
   fn: async () => {
     const text = [
       "one<br>two<BR/>three, H<sub>2</sub>O, x<sup>2</sup>, <kbd>Ctrl</kbd>, <mark>m</mark>, <u>u</u>",

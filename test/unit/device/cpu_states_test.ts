@@ -21,7 +21,7 @@ function makeNode(name: string, index: number): RecurrenceNode {
   };
 }
 
-Deno.test("CpuStates divides states that exceed a memory, and copies the slots of all", () => {
+Deno.test("CpuStates spreads states over several memories, and copies slots in all of them", () => {
   // Two nodes of 2 GiB: only the used slots are touched.
   const numSlots = 2 ** 26;
   const nodes = ["a", "b"].map(makeNode);

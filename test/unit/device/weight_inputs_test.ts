@@ -78,31 +78,35 @@ async function run(session: GraphSession, numRows: number, dtype: FloatType): Pr
 
 for (const [name, makeCase] of Object.entries(CASES)) {
   for (const dtype of ["float32", "float16"] as const) {
-    gpuTest(`WebGpuBackend.openModel() with weights: ${name} in ${dtype}`, async (gpu) => {
-      const { node, constants, lifted } = makeCase(dtype);
-      const files = inMemory(buildModel({
-        nodes: [node],
-        inputs: [["x", dtype, ["rows", K]]],
-        outputs: [["y", dtype, ["rows", N]]],
-        initializers: constants,
-      }));
-      const model = await readModel(files, "model.onnx");
-      const backend = await WebGpuBackend.create(gpu);
-      const weights = new DeviceWeights(gpu, files);
-      const reading = await backend.openModel(model, files, { weights });
-      const holding = await backend.openModel(model, files);
-      assert.deepEqual(
-        constants.map(({ name }) => name).filter((name) => weights.get(name)),
-        lifted,
-      );
-      assert.deepEqual(reading.inputs, holding.inputs);
-      for (const numRows of [1, 5]) {
-        assert.equal(await run(reading, numRows, dtype), await run(holding, numRows, dtype));
-      }
-      await reading.release();
-      await holding.release();
-      weights.dispose();
-    }, { ignore: dtype === "float16" && !HAS_F16 });
+    gpuTest(
+      `WebGpuBackend.openModel() computes the same with weights as inputs: ${name} in ${dtype}`,
+      async (gpu) => {
+        const { node, constants, lifted } = makeCase(dtype);
+        const files = inMemory(buildModel({
+          nodes: [node],
+          inputs: [["x", dtype, ["rows", K]]],
+          outputs: [["y", dtype, ["rows", N]]],
+          initializers: constants,
+        }));
+        const model = await readModel(files, "model.onnx");
+        const backend = await WebGpuBackend.create(gpu);
+        const weights = new DeviceWeights(gpu, files);
+        const reading = await backend.openModel(model, files, { weights });
+        const holding = await backend.openModel(model, files);
+        assert.deepEqual(
+          constants.map(({ name }) => name).filter((name) => weights.get(name)),
+          lifted,
+        );
+        assert.deepEqual(reading.inputs, holding.inputs);
+        for (const numRows of [1, 5]) {
+          assert.equal(await run(reading, numRows, dtype), await run(holding, numRows, dtype));
+        }
+        await reading.release();
+        await holding.release();
+        weights.dispose();
+      },
+      { ignore: dtype === "float16" && !HAS_F16 },
+    );
   }
 }
 

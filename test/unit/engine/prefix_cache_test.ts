@@ -50,8 +50,8 @@ Deno.test("BlockIndex.find() is not deceived by an equal block after another pre
   assert.equal(index.findOrAdd(other, 1), 3);
 });
 
-Deno.test("BlockIndex.remove() forgets one block of a bucket at any position", () => {
-  // More blocks than buckets, so that some share one.
+Deno.test("BlockIndex.remove() forgets only the given block, wherever it is in its bucket", () => {
+  // So many blocks that some share a bucket.
   const numBlocks = 64;
   for (let removed = 0; removed < numBlocks; removed++) {
     const index = new BlockIndex(numBlocks, 1);

@@ -157,7 +157,7 @@ Deno.test("Scheduler.schedule() preempts the newest sequence when blocks run out
   assert.equal(server.scheduler.stats().numPreemptions, 1);
 
   server.scheduler.end(a.id);
-  // Its two full blocks are still cached, and it runs before later sequences.
+  // The two full blocks of `b` are still cached, and `b` runs before later sequences.
   assert.deepEqual(server.step(), [[b.id, 1], [late.id, 1]]);
   assert.equal(b.length, 10);
   assert.equal(

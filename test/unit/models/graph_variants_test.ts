@@ -87,7 +87,7 @@ Deno.test("chooseGraphs() lists the existing graphs if it finds none, or none of
   });
 });
 
-Deno.test("chooseFiles() chooses only one variant, with its weights and adjacent settings", () => {
+Deno.test("chooseFiles() chooses one variant with its weights, and the settings next to it and in `settingsIn`", () => {
   const cpu = "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4";
   const gpu = "gpu/gpu-int4-rtn-block-32";
   const folder = {
@@ -173,7 +173,7 @@ Deno.test("identifyFamily() refuses onnxruntime-genai folders with more than a d
   }
 });
 
-Deno.test("chooseGraphs() chooses the graph that genai_config.json names, with any other files", () => {
+Deno.test("chooseGraphs() chooses the graph that genai_config.json names, whatever other files there are", () => {
   const files = [...SETTINGS, "decoder.onnx", "decoder.onnx.data", "sampler.onnx"];
   const folder = {
     ...makeFolder(files),

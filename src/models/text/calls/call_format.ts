@@ -194,7 +194,7 @@ export class TextReader {
     this.#base = position;
   }
 
-  /** Whether failed attempts have not yet taken so long that the rest of the answer is taken as text. */
+  /** Whether text may still be read again. If not, the rest of the answer is taken as text. */
   get mayRetrace(): boolean {
     return this.#numRetraced <= MAX_RETRACED;
   }
