@@ -62,7 +62,7 @@ Deno.test("MessageSocket outlives HTTP's timeouts", async () => {
 });
 
 Deno.test("MessageSocket drops a client that does not answer pings, and keeps one that does", async () => {
-  const { listener, seen } = echo({ beatMs: 500 });
+  const { listener, seen } = echo({ beatMs: 1_500 });
   await using _ = listener;
   const alive = new WebSocket(`ws://127.0.0.1:${listener.port}/`);
   await new Promise((resolve) => alive.onopen = resolve);

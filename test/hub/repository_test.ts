@@ -99,7 +99,7 @@ async function askUrl(url: string): Promise<Error> {
   await using cache = new ScratchCache();
   const options = { pause: () => Promise.resolve() };
   return await fetchRepository(
-    cache.settings({ HF_ENDPOINT: url, HF_HUB_DOWNLOAD_TIMEOUT: "30" }),
+    cache.settings({ HF_ENDPOINT: url }),
     parseHubId("ada/engine")!,
     options,
   ).then(() => assert.fail("It went well."), (error: Error) => error);

@@ -15,7 +15,6 @@ export class ScratchCache implements AsyncDisposable {
     return readHubSettings({
       HF_HUB_CACHE: this.folder,
       HF_HOME: this.folder,
-      HF_HUB_DOWNLOAD_TIMEOUT: "0.3",
       ...environment,
     });
   }
