@@ -103,7 +103,7 @@ if (import.meta.main) {
     },
     [`resize to ${SIDE} × ${SIDE}, bilinear`]: {
       "hearth": () => resize(photograph, { ...size, filter: "bilinear" }),
-      // It picks the nearest pixel, since it has no antialiased filter.
+      // imagescript picks the nearest pixel, since it has no antialiased filter.
       "imagescript": () => image.clone().resize(SIDE, SIDE),
     },
     [`resize to ${SIDE} × ${SIDE}, bicubic`]: {

@@ -131,7 +131,7 @@ terminalTest(
           [PROMPT, `/image ${join(folder, "no.png")}\r`],
           [PROMPT, `/image ${image.replaceAll(" ", "\\ ")}\r`],
           [PROMPT, "What can you tell me?\r"],
-          // As soon as the answer has begun.
+          // Interrupts as soon as the answer has begun.
           [/me\?\s+\S/, "\x03"],
           [PROMPT, `/save ${json}\r`],
           [PROMPT, "\x04"],

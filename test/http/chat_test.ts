@@ -41,7 +41,7 @@ function readText(chunks: readonly ChatChunk[], index = 0): string {
 }
 
 Deno.test("chat answers without a stream", async () => {
-  // Its cache is empty.
+  // A new server, so that nothing is cached.
   await using app = await new TestApp().ready();
   const { id, created, ...completion } = await complete(app);
   assert.match(id, /^chatcmpl-/);

@@ -164,7 +164,7 @@ Deno.test("an HTTP/1.0 client that closes its sending half gets a short answer, 
     short = await ask({ max_tokens: 1 });
   }
   assert.match(short, /^HTTP\/1\.1 200 OK.*"finish_reason"/s);
-  // Only a short one is written within a second.
+  // Only a short answer is written within a second.
   assert.equal(await ask({ max_tokens: 2000, n: 16 }), "");
   await server.stop();
 });

@@ -193,7 +193,7 @@ Deno.test("bridge() writes comments between the lines of a half-closed client's 
     received += decoder.decode(chunk);
     if (received.includes(": keep-alive")) break;
   }
-  // Without the sizes of chunks.
+  // Removes the sizes of chunks.
   const body = received.slice(received.indexOf("data")).replace(/\r\n(?:[0-9a-f]+\r\n)?/g, "");
   assert.match(body, /^data: one\n\ndata: two\n\n: keep-alive\n/);
 });

@@ -193,7 +193,7 @@ Deno.test("transcriptions: weights may be in separate files", async () => {
 });
 
 Deno.test("transcriptions: a failing run only ends its own request", async () => {
-  // As long as the warm-up's sound, a second.
+  // One second, like the warm-up's sound.
   const good = makeWav(goldenSound(1));
   await withApp("wav2vec2", async (app) => {
     for (let round = 0; round < 2; round++) {

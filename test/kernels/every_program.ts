@@ -56,7 +56,7 @@ const PRODUCTS: readonly Partial<MatvecParams>[] = [
   { ...GATE, norm: RMS, hasBias: true, hasResidual: true },
   { norm: LAYER, activation: "gelu", softcap: 3 },
   { norm: RMS, sum: { epsilon: 1e-5 } },
-  // Fewer outputs than a load of four columns.
+  // The last load of four columns goes beyond the outputs.
   { n: 83, matrixRows: 83 },
   { ...GATE, sum: { epsilon: 1e-5 } },
 ];

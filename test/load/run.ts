@@ -99,7 +99,7 @@ async function load(kind: LoadKind): Promise<unknown> {
     maxFiles: MAX_FILES,
   });
   const { url } = served;
-  // Its connections are closed at the end, so that they do not count.
+  // This client's connections are closed at the end, so that they do not count.
   let client = Deno.createHttpClient({});
   let numSent = 0;
   const send = ({ path, body, headers }: SmallRequest = smallRequest(kind, numSent++)) =>

@@ -62,7 +62,7 @@ export class Served implements AsyncDisposable {
       if (done) throw new Error(`The server ended:\n${said}`);
       said += value;
     }
-    // Its further output must not fill the pipe.
+    // The server's further output must not fill the pipe.
     void (async () => {
       while (!(await reader.read()).done);
     })();
@@ -92,7 +92,7 @@ export class Served implements AsyncDisposable {
     try {
       this.#child.kill("SIGKILL");
     } catch {
-      // It has already ended.
+      // The server has already ended.
     }
     await this.#child.status;
   }

@@ -115,7 +115,7 @@ Deno.test("a graph whose file is replaced after it was chosen is read again", as
   const { folder } = made;
   const graphs = await chooseCutGraphs(folder, WANTED, { device: "gpuWithF16" });
   assert.equal(graphs.main.path, "onnx/model_q4.onnx");
-  // This one is "not cut".
+  // Replaces the graph by one that cannot be cut.
   await Deno.rename(join(folder.path, "onnx/model_fp16.onnx"), join(folder.path, graphs.main.path));
   const backend = { kind: "webgpu", hasF16: true, adapter: "a card" } as const;
   await using graph = await readGraph({ folder, graphs, backend, onProgress: () => {} });

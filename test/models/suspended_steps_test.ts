@@ -39,7 +39,7 @@ const CASES: Readonly<Record<string, Case>> = {
   "whose layers attend to all tokens": demo("hearth-demo-chat", "fp32"),
   "in 4 bits": demo("hearth-demo-chat", "q4"),
   "whose steps run only in kernels": { ...demo("hearth-demo-chat", "q4"), batchInvariant: true },
-  // Its decoding steps may have as many rows as its prompt steps.
+  // Decoding steps of this case may have as many rows as prompt steps.
   "whose steps are all short": {
     ...demo("hearth-demo-chat", "fp32"),
     batchInvariant: true,

@@ -97,7 +97,7 @@ Deno.test("ModelPool.acquire() lets a busy model finish, without new requests", 
   const test = makePool({ maxLoaded: 1 });
   const first = await load(test, A);
   const second = test.acquire(B);
-  // It would block B forever.
+  // If A took this request too, B would wait forever.
   const third = test.acquire(A);
   await settle();
   assert.deepEqual(test.processes.events, ["start a"]);
@@ -200,7 +200,7 @@ Deno.test("ModelPool ends models, the least recently used first, until there is 
   }
   for (const model of [A, B]) (await load(test, model))[Symbol.dispose]();
   assert.deepEqual(test.processes.events, ["start a", "start b"]);
-  // Its memory is only known after loading.
+  // The memory of C is only known after loading.
   (await load(test, C))[Symbol.dispose]();
   await settle();
   assert.deepEqual(test.processes.events.slice(2), ["start c", "stop a", "stop b"]);
@@ -217,7 +217,7 @@ Deno.test("ModelPool loads a model that needs more than all memory if it is alon
   test.processes.bytes.set("a", 500);
   (await load(test, A))[Symbol.dispose]();
   await settle();
-  // It stays until another model is requested.
+  // A exceeds the limit alone, and stays until another model is requested.
   assert.deepEqual(test.processes.events, ["start a"]);
   using _lease = await load(test, B);
   await settle();

@@ -56,7 +56,7 @@ Deno.test("chooseModel() chooses the only model that serves a path if none is na
   assert.equal(refusal("/info"), "invalid_value");
   assert.equal(refusal("/rerank"), "unsupported_by_model");
   assert.equal(refusal("/nothing"), "unsupported_by_model");
-  // It may be one of the models whose kind is not known yet.
+  // The request may mean a model whose kind is not known yet.
   const withUnknown = [...MODELS, model("new", undefined)];
   assert.equal(chooseModel(withUnknown, { name: undefined, path: "/rerank" }).id, "new");
 });

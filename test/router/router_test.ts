@@ -300,7 +300,7 @@ Deno.test("router: models are ended until another fits in the memory", async () 
   await (await embed(url)).body!.cancel();
   await (await rerank(url)).body!.cancel();
   assert.deepEqual(await loaded(), [RERANK]);
-  // It needs more than all memory.
+  // The chat model alone needs more memory than the limit.
   await (await chat(url)).body!.cancel();
   assert.deepEqual(await loaded(), [CHAT]);
   const metrics = await (await fetch(`${url}/metrics`)).text();

@@ -37,7 +37,7 @@ const paddedTelephone = rule("telephone", {}, isLong);
 
 /** Rules for numbers that are read digit by digit. */
 export const TELEPHONE_RULES: readonly Rule[] = [
-  // With a country code.
+  // Numbers with a country code.
   telephone`(?<![\p{L}\d])\+\d[\d ().\u2011\/-]{6,20}\d(?![\d-])`,
   // Groups of digits with a leading zero.
   paddedTelephone`(?<![\p{L}\d.,:\/-])\(?0\d{1,5}\)?(?:[ \/-]\d{2,8}){1,5}(?![\d:-]|[.,\/]\d)`,

@@ -232,7 +232,7 @@ Deno.test("openai: a thought is returned instead of the requested summary", asyn
   assert.deepEqual(readThought(followStream(events)).summary, readThought(whole).summary);
   assert.ok(events.some(({ type }) => type === "response.reasoning_summary_part.added"));
   assert.ok(events.every(({ type }) => !type.startsWith("response.reasoning_text")));
-  // It is sent back in the prompt.
+  // The reasoning is sent back in the prompt.
   const goOn = async (thought: readonly OpenAI.Responses.ResponseInputItem[]) => {
     const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" } as const;
     const result = { type: "function_call_output", call_id: "c", output: "3" } as const;

@@ -50,7 +50,7 @@ speechTest(
     });
     assert.deepEqual(onlyWords.words, withWords.words);
     assert.equal(onlyWords.segments, undefined);
-    // They are ignored for formats without times.
+    // Granularities are ignored for formats without times.
     const { text } = await transcriptions.create({ ...ask, timestamp_granularities: ["word"] });
     assert.equal(text, CLIP_TEXT);
     assert.match(

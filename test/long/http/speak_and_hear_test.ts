@@ -35,7 +35,7 @@ async function hasEspeak(): Promise<boolean> {
     const command = new Deno.Command("espeak-ng", { args: ["--version"], stdout: "null" });
     return (await command.output()).success;
   } catch {
-    // It throws synchronously.
+    // There is no such program.
     return false;
   }
 }

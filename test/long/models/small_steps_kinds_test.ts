@@ -116,7 +116,7 @@ const OCR_STEPS: readonly (readonly [TinyOcrFamily, Costs])[] = [
     ours: { dispatches: 28, submits: 1, runs: 0 },
     ort: { ...ORT_OF_TWO_LAYERS, dispatches: 39 },
   }],
-  // Its vocabulary is not a multiple of four: the projection needs one more dispatch.
+  // Donut's vocabulary is not a multiple of four: the projection needs one more dispatch.
   ["donut", {
     ours: { dispatches: 29, submits: 1, runs: 0 },
     ort: { ...ORT_OF_TWO_LAYERS, dispatches: 40 },

@@ -221,11 +221,11 @@ pageTest(
     await using other = await openBeside(tab);
     await untilAnswers(other, 1);
 
-    // One after the other: the second sees the text of the first.
+    // Of questions sent one after the other, the second sees the text of the first.
     await ask(other, "What is 3 plus 4?", 2);
     await untilAnswers(tab, 2);
 
-    // At once: each has its own branch.
+    // Questions sent at once get a branch each.
     await answerWithoutEnd(tab, "First");
     await answerWithoutEnd(other, "Second");
     await tab.fill("Message", "Tell me a story.");

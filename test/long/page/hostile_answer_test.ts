@@ -49,7 +49,7 @@ Deno.test("page: an answer of a model is displayed and never executed", PAGE_TES
       assert.equal(target, "_blank");
     }
     assert.ok(seen.links.some(({ href }) => href === "https://example.org/page"));
-    // It is shown literally.
+    // The script is shown as text.
     assert.match(seen.text!, /<script>globalThis\.harmed=1<\/script>/);
     assert.deepEqual(tab.errors, []);
   });

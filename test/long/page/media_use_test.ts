@@ -317,7 +317,7 @@ pageTest("page: a cut-out is available as a mask, cropped, refined and with a ba
   assert.ok(cropped.width < before.width || cropped.height < before.height);
   await choose("Crop to the subject");
   const coloured = await choose("Fill background");
-  // In a corner, where a trace of the image may remain.
+  // The first pixel is in a corner, where a trace of the image may remain.
   assert.ok(coloured.data.subarray(0, 3).every((level) => level > 250));
   await choose("Fill background");
   const mask = await choose("Mask only");

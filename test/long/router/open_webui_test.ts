@@ -50,7 +50,7 @@ Deno.test("Open WebUI lists the models, which also verifies the connection", asy
   for (const model of data) assert.equal(typeof model.id, "string");
   const refused = await fetch(`${base}/models`, { headers: { authorization: "Bearer wrong" } });
   assert.equal(refused.status, 401);
-  // It shows this field, or else the whole body.
+  // Open WebUI shows this field, or else the whole body.
   assert.equal(typeof (await refused.json()).error.message, "string");
 });
 
@@ -175,7 +175,7 @@ Deno.test("Open WebUI transcribes speech, with the form data of requests and of 
 });
 
 Deno.test("Open WebUI reads an answer aloud, with a voice from the list", async () => {
-  // It requests models and voices without a key, and uses OpenAI's names if it is refused.
+  // Open WebUI requests models and voices without a key, and uses OpenAI's names if they are refused.
   assert.equal((await fetch(`${base}/audio/models`)).status, 401);
   const { models } = await (await fetch(`${base}/audio/models`, { headers: HEADERS })).json();
   assert.deepEqual(models.map(({ id }: { id: string }) => id), [

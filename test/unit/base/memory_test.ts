@@ -118,7 +118,7 @@ Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc 
   ignore: !hasGlibc(),
 }, async () => {
   const { kept, returned } = await run("../../fixtures/threads/trim_own_arena.ts");
-  // Less than glibc returns automatically.
+  // glibc keeps a free end of this size.
   assert.ok(kept! > 16 * MIB, `${kept} bytes were kept`);
   assert.ok(returned! > 16 * MIB, `${returned} bytes were returned`);
 });

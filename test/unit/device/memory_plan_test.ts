@@ -94,11 +94,11 @@ Deno.test("a thread packs the same as this one", () =>
     assert.equal(Buffer.compare(packed(), await packedHere(files)), 0);
   }));
 
-Deno.test("this thread packs if another cannot", () =>
+Deno.test("packWeights() packs on this thread if another cannot", () =>
   withWeights(async (folder, files) => {
     const { packed, ...planned } = plan();
     const wanted = await packedHere(files);
-    // It is still open here, but the other thread cannot find it.
+    // The file is still open here, but the other thread cannot find it.
     await Deno.remove(join(folder, FILE));
     using stderr = new CapturedStderr("warn");
     await packWeights({ ...planned, files });

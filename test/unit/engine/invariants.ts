@@ -125,7 +125,7 @@ export class Invariants {
     const { blockSize, sharesBlocks } = this.#limits;
     for (const [row, { sequence, numTokens, samples }] of step.scheduled.entries()) {
       const tracked = this.#live.get(sequence.id);
-      // It was cancelled while the step was suspended.
+      // The sequence was cancelled while the step was suspended.
       if (tracked === undefined) continue;
       const first = batch.queryStarts[row]!;
       const start = batch.positions[first]!;

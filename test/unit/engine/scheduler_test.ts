@@ -149,7 +149,7 @@ Deno.test("Scheduler.schedule() preempts the newest sequence when blocks run out
   const late = server.addOne([200]);
   assert.deepEqual(server.step(), [[a.id, 7], [b.id, 6]]);
   for (let i = 0; i < 2; i++) assert.deepEqual(server.step(), [[a.id, 1], [b.id, 1]]);
-  // Both need a third block now, and only one is left.
+  // `a` and `b` need a third block each now, and only one is left.
   assert.deepEqual([a.length, b.length], [10, 9]);
   assert.deepEqual(server.step(), [[a.id, 1]]);
   assert.deepEqual([b.status, late.status], ["waiting", "waiting"]);

@@ -195,7 +195,7 @@ Deno.test("EngineLoop preempts a prompt if its suspended step holds the blocks t
   const decoder = new PartsDecoder({ numBlocks: 17, maxBatchTokens: 16 });
   const { engine, stream, long } = await askBoth(decoder);
   assert.equal(await stream.done, 0);
-  // It may find the blocks that it computed before its preemption.
+  // `long` may find the blocks that it computed before its preemption.
   assert.equal(typeof await long.done, "number");
   assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
   assert.deepEqual(long.tokens, await askAlone(LONG, 5));

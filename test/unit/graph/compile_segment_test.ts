@@ -119,7 +119,7 @@ Deno.test("compileSegment() lets a product compute its input sum, and write it",
 });
 
 Deno.test("compileSegment() computes a sum once, for any number of readers", () => {
-  // Another product of the same rows.
+  // `second` is another product of the same rows.
   const second = [product("before", "q", "second"), makeNode("Add", ["q", "after"], ["unused"])];
   const constants = [GAMMA, MATRIX, { ...MATRIX, name: "second" }];
   const segment = makeSegment(postNorms("s", second), constants);

@@ -86,7 +86,7 @@ Deno.test("cutForGpu() leaves tables in their files, and looks positions up sepa
 });
 
 Deno.test("takeEmbedding() does not change a cut whose ids are not only looked up", async () => {
-  // Its ids pass a Reshape.
+  // The ids of this graph pass a Reshape.
   const cut = await makeCut(EXPORTS, "gpt2_script_17.onnx");
   assert.equal(takeEmbedding(cut), cut);
 });

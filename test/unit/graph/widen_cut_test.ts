@@ -92,7 +92,7 @@ Deno.test("readRange() reads parts of a constant that is widened", async () => {
   };
   const all = new Float32Array((await readStoredBytes(wide, files)).buffer);
   assert.deepEqual(all, Float32Array.from(values));
-  // At an address that is not a multiple of four.
+  // Reads to an address that is not a multiple of four.
   const part = new Uint8Array(13).subarray(1);
   await readRange(wide, { files, offset: 8 }, part);
   assert.deepEqual(new Float32Array(part.slice().buffer), all.subarray(2, 5));
@@ -113,7 +113,7 @@ async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<v
 }
 
 Deno.test("readRange() reads parts of a transposed constant with inverted bits", async () => {
-  // More columns than are transposed together.
+  // There are more columns than are transposed together.
   const [numRows, numColumns] = [3, 70];
   const bytes = Uint8Array.from({ length: numRows * numColumns }, (_, i) => i * 11);
   const source = {

@@ -130,7 +130,7 @@ Deno.test("estimateCutNeeds() counts the activations of prompt steps and of conc
     mostDecoding: steps[1],
     attend: () => assert.fail(),
   });
-  // They are allocated on first use.
+  // The executor's buffers are allocated on first use.
   void executor.buffers;
   const { activationBytes } = estimateCutNeeds(cut, { steps, sharesWeights: true });
   assert.equal(activationBytes, allocated.reduce((sum, bytes) => sum + bytes, 0));

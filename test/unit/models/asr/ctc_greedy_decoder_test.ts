@@ -20,7 +20,7 @@ function read(path: string, pieceFrames = path.length): FrameToken[] {
   const tokens: FrameToken[] = [];
   for (let from = 0; from < path.length; from += pieceFrames) {
     const part = path.slice(from, from + pieceFrames);
-    // With frames on both sides that are not counted.
+    // Two frames on either side are not counted.
     const logits = makeLogits(`cb${part}ac`);
     tokens.push(
       ...reader.push({ rows: logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }),
