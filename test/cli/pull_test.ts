@@ -56,16 +56,17 @@ Deno.test("pull downloads only what serving in the device's dtype needs, and rep
 Deno.test("pull that is killed at any moment leaves no partial file visible, and the next pull continues", async () => {
   await withScene(async (scene) => {
     const { hub, cache, env } = scene;
-    // Of each file only the first chunk arrives.
+    // Of each file only the first chunk arrives; smaller files are complete.
+    const pieceBytes = 200_000;
     hub.onFile = () => ({
       type: "stepped",
-      pieceBytes: 200_000,
+      pieceBytes,
       next: () => new Promise(() => {}),
     });
     const hasPartialFile = () => {
       try {
         return [...cache.files(ID, "blobs")].some(([name, { length }]) =>
-          name.endsWith(".incomplete") && length > 0
+          name.endsWith(".incomplete") && length === pieceBytes
         );
       } catch {
         // A file was completed, and so renamed, before it could be read.
