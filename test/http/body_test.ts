@@ -125,7 +125,7 @@ Deno.test("readJson() refuses JSON that is nested too deeply", async () => {
   await assert.rejects(readJson(post(nested(2_000_000))), { kind: "invalid_json" });
 });
 
-Deno.test("readJson() gives up a body that pauses, and one that never ends", async () => {
+Deno.test("readJson() stops reading a body that pauses, and one that never ends", async () => {
   let cancelled = 0;
   const slow = (pauseMs: number) => {
     let timer: ReturnType<typeof setInterval>;

@@ -388,39 +388,42 @@ speechTest(
   },
 );
 
-speechTest("chat: a message without one audio part is refused by name", async () => {
-  const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
-  const ask = async (content: unknown, extra = {}) =>
-    await readError(
-      await app.post("/v1/chat/completions", {
-        model: MODEL,
-        messages: [{ role: "user", content }],
-        ...extra,
-      }),
-    );
-  const status = 400;
-  const param = "messages[0].content";
-  assert.deepEqual(await ask("hello"), { status, code: "invalid_value", param });
-  assert.deepEqual(await ask([audio, audio]), { status, code: "invalid_value", param });
-  const code = "unsupported_by_model";
-  assert.deepEqual(await ask([audio], { n: 2 }), { status, code, param: "n" });
-  assert.deepEqual(await ask([audio], { logprobs: true, top_logprobs: 2 }), {
-    status,
-    code: "unsupported_by_model",
-    param: "logprobs",
-  });
-  assert.deepEqual(await ask([{ type: "image", image_url: "base64://AAAA" }]), {
-    status,
-    code: "unsupported_by_model",
-    param: `${param}[0]`,
-  });
-  assert.deepEqual(await ask([{ type: "audio", audio_url: "base64://*" }]), {
-    status,
-    code: "invalid_media",
-    param: `${param}[0]`,
-  });
-  assert.deepEqual(await ask([audio]), { status, code: "invalid_media", param: `${param}[0]` });
-});
+speechTest(
+  "chat: a message without exactly one audio part, and fields it cannot have, are refused by name",
+  async () => {
+    const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
+    const ask = async (content: unknown, extra = {}) =>
+      await readError(
+        await app.post("/v1/chat/completions", {
+          model: MODEL,
+          messages: [{ role: "user", content }],
+          ...extra,
+        }),
+      );
+    const status = 400;
+    const param = "messages[0].content";
+    assert.deepEqual(await ask("hello"), { status, code: "invalid_value", param });
+    assert.deepEqual(await ask([audio, audio]), { status, code: "invalid_value", param });
+    const code = "unsupported_by_model";
+    assert.deepEqual(await ask([audio], { n: 2 }), { status, code, param: "n" });
+    assert.deepEqual(await ask([audio], { logprobs: true, top_logprobs: 2 }), {
+      status,
+      code: "unsupported_by_model",
+      param: "logprobs",
+    });
+    assert.deepEqual(await ask([{ type: "image", image_url: "base64://AAAA" }]), {
+      status,
+      code: "unsupported_by_model",
+      param: `${param}[0]`,
+    });
+    assert.deepEqual(await ask([{ type: "audio", audio_url: "base64://*" }]), {
+      status,
+      code: "invalid_media",
+      param: `${param}[0]`,
+    });
+    assert.deepEqual(await ask([audio]), { status, code: "invalid_media", param: `${param}[0]` });
+  },
+);
 
 speechTest("transcriptions: a truncated file is transcribed, and the answer says so", async () => {
   const whole = readFixture("speech.wav");
