@@ -287,6 +287,23 @@ Deno.test("reasoning: thought is separate from the text, with and without a stre
   assert.deepEqual(chunks.at(-1)!.usage!.completion_tokens_details, { reasoning_tokens: 13 });
 });
 
+Deno.test("reasoning: a choice that is spelled like it is answered verbatim", async () => {
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  for (const guided of ["<think>a</think>b", "\n<think>\na", "a</think>b"]) {
+    for (const enable_thinking of [true, false]) {
+      const asked = {
+        ...{ messages, tools: undefined, guided_choice: [guided], max_tokens: 64 },
+        chat_template_kwargs: { enable_thinking },
+      };
+      const { choices: [choice] } = await complete(app, asked);
+      assert.equal(choice!.message.content, guided);
+      const chunks = await stream(app, asked);
+      const parts = chunks.map(({ choices }) => choices[0]?.delta.content ?? "");
+      assert.equal(parts.join(""), guided);
+    }
+  }
+});
+
 Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning hides it", async () => {
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const asked = { messages, tools: undefined };

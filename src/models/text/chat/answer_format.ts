@@ -78,14 +78,16 @@ export interface AnswerFormat {
 
 /** Detects the format of a task's answer. @param prompt the rendered prompt. */
 export function detectAnswerFormat(
-  { prompt: options, raw, tools }: ChatTask,
+  { prompt: options, raw, tools, grammar }: ChatTask,
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
 ): AnswerFormat {
   if (template === undefined || raw !== undefined) return {};
   const markers = findReasoningMarkers(template.source);
   const continues = options?.continuesFinalMessage === true;
+  const reasoning = markers &&
+    { markers, state: findReasoningState(prompt, { markers, continues }) };
   return {
-    reasoning: markers && { markers, state: findReasoningState(prompt, { markers, continues }) },
+    reasoning: reasoning && mayBeChoice(reasoning, grammar) ? undefined : reasoning,
     calls: tools && tools.functions.length > 0
       ? {
         format: detectCallFormat(template.source),
@@ -95,6 +97,15 @@ export function detectAnswerFormat(
       }
       : undefined,
   };
+}
+
+/** Whether text that begins like reasoning may be one of the request's choices, which must be answered verbatim. */
+function mayBeChoice(
+  { markers, state }: NonNullable<AnswerFormat["reasoning"]>,
+  grammar: GrammarSpec | undefined,
+): boolean {
+  return state !== "is_open" && grammar?.kind === "choice" &&
+    grammar.choices.some((choice) => choice.trimStart().startsWith(markers.open));
 }
 
 /** Lists the markers that the parser needs to see as text even if they are special tokens. */
