@@ -40,6 +40,8 @@ export interface EmbedTask {
   readonly dimensions?: number | undefined;
   /** If absent, a text that is too long is an error. */
   readonly truncation?: Truncation | undefined;
+  /** Whether texts are cut at their beginning rather than at their end. */
+  readonly keepsEnd?: boolean | undefined;
 }
 
 /** The single answer to an embed task. */
@@ -63,6 +65,8 @@ export interface RerankTask {
   readonly documents: readonly string[];
   /** If absent, a query and a document that are too long together are an error; otherwise the longer one is cut. */
   readonly truncation?: Truncation | undefined;
+  /** Whether texts are cut at their beginning rather than at their end. */
+  readonly keepsEnd?: boolean | undefined;
   /** Maximum number of tokens of a document; longer documents are truncated. */
   readonly maxDocumentTokens?: number | undefined;
   /** Tells models that take an instruction what relevance means; their default instruction if absent. */

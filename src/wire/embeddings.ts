@@ -28,6 +28,9 @@ const Input = z.union(
   { error: inputWanted },
 );
 
+const DIRECTIONS = ["right", "left", "Right", "Left"] as const;
+const direction = () => z.enum(DIRECTIONS, { error: "right or left" }).nullish();
+
 const cutWanted = "true or false, or END or NONE";
 
 /** Truncation options, shared with rerank requests. */
@@ -45,6 +48,10 @@ export const TRUNCATION_FIELDS = {
   ).nullish().describe(
     "Cut to this many tokens, special ones included; -1 means the model's limit",
   ),
+  truncation_direction: direction().describe(
+    "Where texts are cut: at the right, the default, or at the left, so that their last tokens stay",
+  ),
+  truncation_side: direction().describe("vLLM's name for truncation_direction"),
 };
 
 interface TruncationFields {
@@ -56,6 +63,14 @@ interface TruncationFields {
 export function isCut({ truncate, truncation }: TruncationFields): boolean | undefined {
   if (typeof truncate === "string") return truncate === "END";
   return truncate ?? truncation ?? undefined;
+}
+
+/** Whether a request wants texts cut at their beginning. */
+export function readKeepsEnd(request: {
+  readonly truncation_direction?: typeof DIRECTIONS[number] | null | undefined;
+  readonly truncation_side?: typeof DIRECTIONS[number] | null | undefined;
+}): boolean {
+  return /left/i.test(request.truncation_direction ?? request.truncation_side ?? "");
 }
 
 /**
@@ -115,7 +130,7 @@ export type EmbeddingRequest = z.output<typeof EmbeddingRequest>;
 
 /** A request to `/embed`. `null` counts as absent; unknown fields are ignored. */
 export const TextEmbedRequest = EmbeddingRequest
-  .pick({ prompt_name: true, dimensions: true, truncate: true })
+  .pick({ prompt_name: true, dimensions: true, truncate: true, truncation_direction: true })
   .extend({
     inputs: Input.describe("The text or texts, or their token ids in the model's own tokenizer"),
     normalize: flag().nullish().describe("Scale vectors to length 1; default true"),

@@ -133,8 +133,6 @@ const IMAGE: Fields = {
 const NUMBERS: Fields = {
   refused: {
     // TEI, vLLM
-    truncation_direction: "right: texts are cut at their end",
-    truncation_side: "right: texts are cut at their end",
     chat_template: "the model's own template",
     messages: "plain texts",
     // Infinity, NIM, Jina
@@ -240,8 +238,6 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
   modality: "text",
   normalize: true,
   output_type: "dense",
-  truncation_direction: ["right", "Right"],
-  truncation_side: "right",
   max_tokens: -1,
   max_completion_tokens: -1,
   n: 1,

@@ -185,7 +185,10 @@ Deno.test("embed reports errors in text-embeddings-inference's format", async ()
     [{ inputs: [] }, /^inputs: .* saw an array of 0\.$/],
     [{ inputs: ["a", "egg ".repeat(600)] }, /^inputs\[1\] has 602 tokens, and .* at most 512/],
     [{ inputs: [[5], [2800]] }, /^inputs\[1\]\[0\]: want a token id from 0 to 2799, saw 2800/],
-    [{ inputs: "a", truncation_direction: "Left" }, /^truncation_direction is not supported/],
+    [
+      { inputs: "a", truncation_direction: "up" },
+      /^truncation_direction: want right or left, saw "up"/,
+    ],
     [{ inputs: "a", dimensions: 64 }, /^dimensions: want 128, .* cannot be shortened, saw 64/],
     [{ inputs: "a", prompt_name: "other" }, /^prompt_name: want one of the model's prompts/],
     ["{", /^The request body is not JSON/],
@@ -216,7 +219,7 @@ Deno.test("embeddings refuses unsupported fields by name", async () => {
     [{ return_multivector: true }, /^return_multivector is not supported/],
     [{ instruction: "find" }, /^instruction is not supported; use prompt_name/],
     [{ embed_dtype: "float16" }, /^embed_dtype is not supported; use float32/],
-    [{ truncation_direction: "left" }, /^truncation_direction is not supported/],
+    [{ truncation_direction: "middle" }, /^truncation_direction: want right or left, saw "middle"/],
     [{ messages: [{ role: "user", content: "a" }] }, /^messages is not supported/],
     [{ task_type: "RETRIEVAL_QUERY" }, /^task_type is not supported; use input_type/],
     [{ dimensionality: 64 }, /^dimensionality is not supported; use dimensions/],
@@ -252,6 +255,18 @@ Deno.test("embeddings truncates long texts on request, and refuses them otherwis
   assert.equal(await readTokens({ truncate: true }), 512);
   assert.equal(await readTokens({ truncate_prompt_tokens: -1 }), 512);
   assert.equal(await readTokens({ truncate_prompt_tokens: 100 }), 100);
+  const readVector = async (options: Record<string, unknown>) =>
+    (await embed(app, options)).data[0]!.embedding;
+  const end = await readVector({ input: `${"egg ".repeat(508)}pear` });
+  const long = `pear ${"egg ".repeat(20_000)}pear`;
+  for (const text of [`pear ${"egg ".repeat(600)}pear`, long]) {
+    const cut = { input: text, truncate: true };
+    assert.deepEqual(await readVector({ ...cut, truncation_direction: "left" }), end);
+    assert.deepEqual(await readVector({ ...cut, truncation_side: "left" }), end);
+    assert.notDeepEqual(await readVector({ ...cut, truncation_direction: "Right" }), end);
+    const asked = { inputs: text, truncate: true, truncation_direction: "Left" };
+    assert.deepEqual(await (await app.post("/embed", asked)).json(), [end]);
+  }
 });
 
 Deno.test("embeddings reports faults of a request in the flat format", async () => {

@@ -132,9 +132,14 @@ Deno.test("rerank and score support the fields of other APIs, and refuse unsuppo
   const { data } = await (await app.post("/score", { ...pairs, use_activation: false })).json();
   assert.ok(Math.abs(data[BEST].score - raw[0]!.relevance_score) < 1e-5);
   const long = [`${DOCUMENTS[BEST]} ${"egg ".repeat(600)}`];
-  for (const cut of [{ truncate: "END" }, { truncation: true }]) {
+  for (const cut of [{ truncate: "END" }, { truncation: true, truncation_direction: "Left" }]) {
     await rerank(app, { documents: long, ...cut });
   }
+  const readScore = async (extra: Record<string, unknown>) =>
+    (await rerank(app, { truncate: true, raw_scores: true, ...extra })).results[0]!.relevance_score;
+  const eggs = await readScore({ documents: ["egg ".repeat(600)] });
+  assert.equal(await readScore({ documents: long, truncation_direction: "Left" }), eggs);
+  assert.notEqual(await readScore({ documents: long }), eggs);
   const refusals: readonly (readonly [Record<string, unknown>, RegExp])[] = [
     [{ rank_fields: ["title"] }, /^rank_fields is not supported; use documents as strings\./],
     [{ return_embeddings: true }, /^return_embeddings is not supported; use \/embeddings/],
@@ -143,7 +148,7 @@ Deno.test("rerank and score support the fields of other APIs, and refuse unsuppo
     [{ rewrite_query: true }, /^rewrite_query is not supported/],
     [{ score_threshold: 0.5 }, /^score_threshold is not supported; use top_n/],
     [{ instruct: "judge by tone" }, /^instruct is not supported; use instruction\./],
-    [{ truncation_direction: "Left" }, /^truncation_direction is not supported; use right/],
+    [{ truncation_direction: "up" }, /^truncation_direction: want right or left, saw "up"/],
     [{ instruction: "judge by tone" }, /^instruction: the loaded model takes no instruction/],
     [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
     [{ raw_scores: "yes" }, /^raw_scores: want true or false/],

@@ -212,6 +212,13 @@ Deno.test("EmbeddingModel excludes the tokens of a prompt from each pooling (inc
   assertClose(rows[0]!, expected);
   const plain = (await embed(model, [text], { inputType: "document" })).rows[0]!;
   assertClose(plain.subarray(0, WIDTH), tokenVector(2));
+  // Cut at the beginning: by one token of the prompt, and by more than the prompt.
+  const readEnd = async (truncation: number) =>
+    (await embed(model, [text], { inputType: "query", truncation, keepsEnd: true })).rows[0]!;
+  assertClose((await readEnd(all.length - 1)).subarray(0, 4 * WIDTH), expected.slice(0, 4 * WIDTH));
+  const whole = tokenizer.encodeWhole(text);
+  const end = [whole[0]!, ...whole.slice(-4)];
+  assertClose((await readEnd(end.length)).subarray(2 * WIDTH, 3 * WIDTH), mean(end));
 });
 
 Deno.test("EmbeddingModel normalises if modules.json says so, or without that file", async () => {

@@ -93,22 +93,26 @@ export class EmbeddingModel extends TextModel implements Model {
   #encode(task: EmbedTask, index: number): EncodedText {
     const { tokenizer, maxTokens } = this.#loaded;
     const input = task.inputs[index]!;
-    const { truncation } = task;
+    const { truncation, keepsEnd } = task;
     const param = nameParam(task, index);
-    const length = { maxTokens, mayCut: truncation !== undefined, what: param, param };
+    const length = { maxTokens, mayCut: truncation !== undefined, keepsEnd, what: param, param };
     const fit = (ids: readonly number[]) => {
       this.#requireText(ids, param);
       const { numSpecial } = tokenizer;
-      return tokenizer.frame(fitText(ids, { numSpecial, maxTokens, truncation, param }));
+      return tokenizer.frame(fitText(ids, { numSpecial, maxTokens, truncation, keepsEnd, param }));
     };
     if (typeof input !== "string") {
       requireTokenIds(input, tokenizer.vocabSize, (index) => `${length.what}[${index}]`);
       return fit(tokenizer.unframe(input));
     }
     const prompt = this.#promptFor(task);
-    const text = fit(tokenizer.encode(prompt + input, length));
-    if (!this.#config.skipsPrompt || prompt === "") return text;
-    return { ...text, countsFrom: this.#countPromptTokens(prompt, text) };
+    const skips = this.#config.skipsPrompt && prompt !== "";
+    // If the beginning is cut, the number of all tokens tells how much of the prompt is left.
+    const ids = tokenizer.encode(prompt + input, skips && keepsEnd ? undefined : length);
+    const text = fit(ids);
+    if (!skips) return text;
+    const numCut = keepsEnd ? ids.length + tokenizer.numSpecial - text.ids.length : 0;
+    return { ...text, countsFrom: Math.max(0, this.#countPromptTokens(prompt, text) - numCut) };
   }
 
   /** @throws {HearthError} `invalid_value` when a token is a placeholder of media, as only texts are embedded. */

@@ -171,6 +171,8 @@ interface FitOptions {
   /** Maximum number of tokens that the model takes, special ones included; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly truncation: Truncation | undefined;
+  /** Whether texts are cut at their beginning rather than at their end. */
+  readonly keepsEnd?: boolean | undefined;
   /** JSON path of the text in the request. */
   readonly param: string;
 }
@@ -187,7 +189,7 @@ function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: Fi
 }
 
 /**
- * Cuts off tokens at the end if there are too many and the request allows truncation.
+ * Cuts off tokens at the end, or at the beginning, if there are too many and the request allows truncation.
  *
  * @throws {HearthError} `context_length_exceeded` with the length and the limit; `invalid_value` for a text without
  * tokens.
@@ -206,7 +208,15 @@ export function fitText(ids: readonly number[], options: FitOptions): readonly n
   if (truncation === undefined) {
     throw tooLong(`${param} has`, ids.length + numSpecial, options);
   }
-  return ids.slice(0, room - numSpecial);
+  return cut(ids, room - numSpecial, options);
+}
+
+function cut(
+  ids: readonly number[],
+  count: number,
+  { keepsEnd }: Pick<FitOptions, "keepsEnd">,
+): readonly number[] {
+  return keepsEnd ? ids.slice(Math.max(0, ids.length - count)) : ids.slice(0, count);
 }
 
 /**
@@ -221,7 +231,7 @@ export function fitPair(
   options: FitOptions & { readonly maxSecond: number | undefined },
 ): [readonly number[], readonly number[]] {
   const { numSpecial, truncation, maxSecond = Infinity } = options;
-  const allowed = second.length > maxSecond ? second.slice(0, maxSecond) : second;
+  const allowed = second.length > maxSecond ? cut(second, maxSecond, options) : second;
   const room = computeRoom(options) - numSpecial;
   if (first.length + allowed.length <= room) return [first, allowed];
   if (truncation === undefined) {
@@ -230,7 +240,7 @@ export function fitPair(
   }
   const half = Math.ceil(room / 2);
   const firstRoom = Math.min(first.length, Math.max(half, room - allowed.length));
-  return [first.slice(0, firstRoom), allowed.slice(0, room - firstRoom)];
+  return [cut(first, firstRoom, options), cut(allowed, room - firstRoom, options)];
 }
 
 function tooLong(subject: string, numTokens: number, options: FitOptions): HearthError {

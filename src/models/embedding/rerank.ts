@@ -49,6 +49,7 @@ export class RerankModel extends TextModel implements Model {
     const toLengthOptions = (param: string, mayCut = task.truncation !== undefined) => ({
       maxTokens: this.contextLength,
       mayCut,
+      keepsEnd: task.keepsEnd,
       what: param,
       param,
     });
@@ -96,7 +97,7 @@ export class RerankModel extends TextModel implements Model {
   }
 
   #fit(
-    { truncation, maxDocumentTokens }: RerankTask,
+    { truncation, keepsEnd, maxDocumentTokens }: RerankTask,
     format: PairFormat,
     pair: { query: readonly number[]; document: readonly number[]; index: number },
   ): [readonly number[], readonly number[]] {
@@ -104,6 +105,7 @@ export class RerankModel extends TextModel implements Model {
       numSpecial: format.numSpecial,
       maxTokens: this.contextLength,
       truncation,
+      keepsEnd,
       param: `documents[${pair.index}]`,
       maxSecond: maxDocumentTokens,
     });

@@ -32,6 +32,8 @@ export interface LengthOptions {
   readonly maxTokens: number | undefined;
   /** Whether a longer text may be truncated. */
   readonly mayCut: boolean;
+  /** Whether a truncated text loses its beginning rather than its end. */
+  readonly keepsEnd?: boolean | undefined;
   /** Name of the text in error messages. */
   readonly what: string;
   readonly param?: string | undefined;
@@ -60,7 +62,8 @@ export class LongTextEncoder {
   }
 
   /**
-   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned.
+   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned,
+   * or the last ones.
    * A word of more than 16,384 characters may be split at a point where the tokenizer itself would not split it.
    *
    * @throws {HearthError} `context_length_exceeded` if the text must not be truncated and has more than twice
@@ -94,11 +97,12 @@ export class LongTextEncoder {
   }
 
   *#encodeSlices(text: string, options: LengthOptions): Generator<readonly number[]> {
-    const { maxTokens = Infinity, mayCut } = options;
+    const { maxTokens = Infinity, mayCut, keepsEnd } = options;
     if (!isLongText(text)) return yield this.#encode(text);
     const limit = mayCut ? maxTokens : 2 * maxTokens;
     const maxChars = limit * this.#tokenChars();
     if (text.length > maxChars && !mayCut) throw tooLong(options);
+    if (mayCut && keepsEnd) return yield this.#encodeEnd(text.slice(-maxChars), limit);
     const readable = text.length > maxChars ? text.slice(0, maxChars) : text;
     if (!this.#mayBeSliced()) return yield this.#encode(readable);
     let numTokens = 0;
@@ -110,6 +114,20 @@ export class LongTextEncoder {
       if (mayCut) return;
       throw tooLong(options);
     }
+  }
+
+  /** Encodes a text from its last slice on, until there are more than `limit` tokens. */
+  #encodeEnd(text: string, limit: number): number[] {
+    if (!this.#mayBeSliced()) return this.#encode(text);
+    const ends: number[][] = [];
+    let numTokens = 0;
+    for (const slice of [...sliceText(text)].reverse()) {
+      if (numTokens > limit) break;
+      const ids = this.#encode(slice);
+      ends.push(ids);
+      numTokens += ids.length;
+    }
+    return ends.reverse().flat();
   }
 
   #encode(text: string): number[] {

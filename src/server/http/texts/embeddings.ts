@@ -10,6 +10,7 @@ import {
   EmbeddingList,
   EmbeddingRequest,
   embeddingsByType,
+  readKeepsEnd,
   readNormalization,
   readPurpose,
   readTruncation,
@@ -59,6 +60,7 @@ async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
     dimensions: request.dimensions ?? request.output_dimension ?? undefined,
     normalizes: readNormalization(request),
     truncation: readTruncation(request),
+    keepsEnd: readKeepsEnd(request),
   }, { signal: call.req.raw.signal }).catch((error) => {
     throw inOwnWords(error, (param) => ownParam(param, request));
   });
@@ -158,6 +160,7 @@ async function answerTexts(call: Call, deps: AppDeps): Promise<Response> {
     dimensions: request.dimensions ?? undefined,
     normalizes: request.normalize ?? true,
     truncation: readTruncation(request),
+    keepsEnd: readKeepsEnd(request),
   }, { signal: call.req.raw.signal }).catch((error) => {
     throw inOwnWords(error, (param) => param.replace(/^input(?=\[|$)/, "inputs"));
   });

@@ -16,7 +16,7 @@ import {
   wantsLogits,
 } from "../../../wire/rerank.ts";
 import type { RerankTask } from "../../../models/task.ts";
-import { isCut, readTruncation } from "../../../wire/embeddings.ts";
+import { isCut, readKeepsEnd, readTruncation } from "../../../wire/embeddings.ts";
 import { readRequest } from "../requests.ts";
 import { type AppDeps, type Call, type Operation, type Route, TEXT_ERRORS } from "../route.ts";
 
@@ -134,6 +134,7 @@ async function score(
       typeof document === "string" ? document : document.text
     ),
     instruction: request.instruction ?? undefined,
+    keepsEnd: readKeepsEnd(request),
     ...findCuts(request),
   }, { signal: call.req.raw.signal });
   return { model, request, answer };
@@ -175,6 +176,7 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
     query: queries.length === 1 ? queries[0]! : queries,
     documents: listTexts(request.text_2),
     truncation: readTruncation(request),
+    keepsEnd: readKeepsEnd(request),
   }, { signal: call.req.raw.signal });
   return {
     id: `score-${requestId}`,

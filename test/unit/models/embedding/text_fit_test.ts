@@ -24,6 +24,18 @@ Deno.test("fitText() truncates at the lower of the model's and the request's lim
   assert.deepEqual(fitText(ids(2), { ...WHOLE, truncation: 5 }), ids(2));
 });
 
+Deno.test("fitText() and fitPair() keep the last tokens on request", () => {
+  const end = { ...CUT, keepsEnd: true };
+  assert.deepEqual(fitText(ids(9), end), [1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.deepEqual(fitText(ids(8), end), ids(8));
+  assert.deepEqual(fitText(ids(9), { ...end, truncation: 5 }), [6, 7, 8]);
+  const pair = (first: number, second: number, maxSecond?: number) =>
+    fitPair(ids(first), ids(second), { ...end, maxSecond });
+  assert.deepEqual(pair(3, 50), [ids(3), [45, 46, 47, 48, 49]]);
+  assert.deepEqual(pair(50, 2), [[44, 45, 46, 47, 48, 49], ids(2)]);
+  assert.deepEqual(pair(3, 50, 2), [ids(3), [48, 49]]);
+});
+
 Deno.test("fitText() refuses limits that leave no tokens", () => {
   assert.throws(() => fitText(ids(3), { ...WHOLE, truncation: 2 }), {
     kind: "invalid_value",
