@@ -5,7 +5,8 @@ import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 const ignore = Deno.build.os === "windows";
 
 Deno.test({
-  name: "serve reads its key file again at SIGHUP, and keeps the keys if it cannot",
+  name:
+    "serve reads its key file again at SIGHUP, and keeps the previous keys if the file is invalid",
   ignore,
   async fn() {
     const file = Deno.makeTempFileSync();

@@ -11,7 +11,7 @@ import { makeVisionFolder, TINY } from "../fixtures/models/vision/vision_folder.
 
 const CPU = ["--device", "cpu"];
 const CHAT = ["run", "hearth-demo-chat", ...CPU, "--temperature", "0"];
-/** The prompt, followed only by a cursor movement. */
+/** The prompt with nothing typed after it: only a cursor movement follows. */
 const PROMPT = />>> \S*5G$/;
 const MORE = /\.\.\. \S*5G$/;
 
@@ -36,7 +36,7 @@ function plain(screen: string): string {
 }
 
 terminalTest(
-  "run at a terminal is a chat with history, commands and messages of several lines",
+  "run at a terminal is a chat that remembers, with commands and messages of several lines",
   async (folder) => {
     const [markdown, json] = [join(folder, "talk.md"), join(folder, "talk.json")];
     const cat = join(folder, "cat.png");
@@ -110,7 +110,7 @@ terminalTest(
       ],
     });
     assert.equal(code, 0, screen);
-    // There is one answer, and typing resets the first ^C at an empty prompt.
+    // There is one answer. After it, ^C must be pressed twice again.
     assert.equal(plain(screen).split("Paris").length, 2, screen);
   },
 );
@@ -144,12 +144,12 @@ terminalTest(
     const { messages: [question, answer] } = JSON.parse(await Deno.readTextFile(json));
     assert.equal(question.content, "[image: two waves.png]\nWhat can you tell me?");
     assert.notEqual(answer.content, "");
-    assert.ok(answer.content.length < contextLength, "it was stopped");
+    assert.ok(answer.content.length < contextLength, "^C stopped the answer");
   },
 );
 
 terminalTest(
-  "run of OCR and speech models at a terminal reads images and recordings",
+  "run of OCR and speech models at a terminal reads the files of /image and /audio",
   async (folder) => {
     const ocr = await runInTerminal(["run", "hearth-demo-ocr", ...CPU], {
       steps: [

@@ -36,7 +36,7 @@ _hearth; printf '%s\\n' "\${COMPREPLY[@]}"`;
 }
 
 for (const shell of SHELLS) {
-  Deno.test(`completions ${shell} knows every command and every flag of it`, async () => {
+  Deno.test(`completions ${shell} contains every command and every flag`, async () => {
     const script = await printScript(shell);
     for (const { name, flags } of COMMANDS) {
       assert.ok(script.includes(name), name);
@@ -63,7 +63,7 @@ for (const shell of SHELLS) {
 }
 
 Deno.test({
-  name: "completions bash completes commands, flags, their values and models",
+  name: "completions bash completes commands, flags, values of flags, and models",
   ignore: !await hasShell("bash"),
   fn: async () => {
     const script = await printScript("bash");
@@ -83,7 +83,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "completions fish completes commands, flags, their values and models",
+  name: "completions fish completes commands, flags, values of flags, and models",
   ignore: !await hasShell("fish"),
   fn: async () => {
     const path = await Deno.makeTempFile();

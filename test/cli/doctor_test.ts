@@ -53,7 +53,7 @@ Deno.test("doctor at a terminal prints the report as text, and warns if the hub 
   assert.match(screen, /\nHealthy\.\n$/);
 });
 
-Deno.test("doctor with a read-only cache reports a problem and exits 1", async () => {
+Deno.test("doctor reports a problem and exits 1 if the cache's path is a file", async () => {
   await using cache = new ScratchCache();
   const file = `${cache.folder}/file`;
   await Deno.writeTextFile(file, "");

@@ -3,7 +3,7 @@ import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const MODEL = new URL("../../models/hearth-demo-chat/", import.meta.url).pathname;
 
-Deno.test("hearth inspect of a folder prints a line per graph, and the details of one cut", async () => {
+Deno.test("hearth inspect of a folder prints a line per graph, and the segments of one", async () => {
   const { code, stdout: out } = await runHearth(["inspect", MODEL]);
   assert.equal(code, 0);
   for (const suffix of ["", "_fp16", "_q4", "_q4f16"]) {
@@ -56,7 +56,7 @@ Deno.test("hearth inspect of a speech model's encoder says how it is cut at its 
   assert.match(out, /^segment 3: \d+ nodes, /m);
 });
 
-Deno.test("hearth inspect --json prints the cut without weights", async () => {
+Deno.test("hearth inspect --json prints segments with the names of weights, not their values", async () => {
   const { code, stdout: out } = await runHearth(["inspect", "--json", MODEL]);
   assert.equal(code, 0);
   const graphs = JSON.parse(out);
@@ -75,7 +75,7 @@ Deno.test("hearth inspect --json prints the cut without weights", async () => {
   assert.ok(out.length < 200_000);
 });
 
-Deno.test("hearth inspect of a detector and recognisers says for each graph why it is not cut", async () => {
+Deno.test("hearth inspect of an OCR model says for each graph why it is not cut", async () => {
   const folder = new URL("../../models/hearth-demo-ocr/", import.meta.url).pathname;
   const { code, stdout, stderr } = await runHearth(["inspect", folder]);
   assert.equal(code, 1);

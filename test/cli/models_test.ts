@@ -38,7 +38,7 @@ async function withPythonCache(
 ): Promise<void> {
   await using cache = new ScratchCache();
   await writePythonCache(cache.folder);
-  // A model of other tools, and one whose download was interrupted.
+  // A model that another tool downloaded, and one whose download was interrupted.
   await Deno.mkdir(join(cache.folder, "models--bert--base", "snapshots", COMMIT), {
     recursive: true,
   });
@@ -78,7 +78,7 @@ Deno.test("list --json reports kind, dtypes and size of built-in and cached mode
   });
 });
 
-Deno.test("list prints a table, at a terminal and to a pipe", async () => {
+Deno.test("list prints the same table at a terminal and to a pipe", async () => {
   await withPythonCache(async (env) => {
     const { stdout } = await runHearth(["list"], { env });
     assert.match(
@@ -116,7 +116,7 @@ Deno.test("pull and inspect use a model in Python's cache", async () => {
   });
 });
 
-Deno.test("rm removes a model from the cache, and asks before it does", async () => {
+Deno.test("rm asks before it removes a model from the cache, and wants --yes without a terminal", async () => {
   await withPythonCache(async (env, cache) => {
     const silent = await runHearth(["rm", ALIAS], { env });
     assert.equal(silent.code, 1);
@@ -149,7 +149,7 @@ Deno.test("rm removes a model from the cache, and asks before it does", async ()
   });
 });
 
-Deno.test("rm does not remove built-in models and folders", async () => {
+Deno.test("rm does not remove a built-in model", async () => {
   const { code, stderr } = await runHearth(["rm", "hearth-demo-chat", "--yes"]);
   assert.equal(code, 1);
   assert.match(stderr, /hearth-demo-chat is a folder, not in the cache; rm only removes/);

@@ -108,7 +108,7 @@ Deno.test("stop does not end another process that has the id of a killed server"
   });
 });
 
-Deno.test("ps shows servers that are loading or have failed", async () => {
+Deno.test("ps shows why a server's model could not be loaded", async () => {
   await withRunFolder(async (env) => {
     const folder = await Deno.makeTempDir();
     await Deno.writeTextFile(join(folder, "config.json"), "{");

@@ -6,7 +6,7 @@ import { NEEDED_FILES, readHubModel } from "../fixtures/servers/hub_model.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
-// A model in the catalogue, so that its alias works too.
+// A model in the catalogue, so that it has an alias.
 const ID = "HuggingFaceTB/SmolLM2-135M-Instruct";
 const ALIAS = "smollm2-135m";
 const FILES = readHubModel();
@@ -53,10 +53,10 @@ Deno.test("pull downloads only what serving in the device's dtype needs, and rep
   });
 });
 
-Deno.test("pull that is killed at any moment leaves no partial file visible, and the next pull continues", async () => {
+Deno.test("pull that is killed within a file leaves no partial file visible, and the next pull resumes it", async () => {
   await withScene(async (scene) => {
     const { hub, cache, env } = scene;
-    // Of each file only the first chunk arrives; smaller files are complete.
+    // Only the first chunk of each file arrives, so files that are smaller than a chunk are complete.
     const pieceBytes = 200_000;
     hub.onFile = () => ({
       type: "stepped",
@@ -69,7 +69,7 @@ Deno.test("pull that is killed at any moment leaves no partial file visible, and
           name.endsWith(".incomplete") && length === pieceBytes
         );
       } catch {
-        // A file was completed, and so renamed, before it could be read.
+        // A file was completed, and therefore renamed, between listing and reading.
         return false;
       }
     };
@@ -149,7 +149,7 @@ Deno.test("pull --dtype with a missing dtype names those that the repository has
   });
 });
 
-Deno.test("pull again fetches the newer commit", async () => {
+Deno.test("pull of a model in the cache fetches the hub's newer commit", async () => {
   await withScene(async (scene) => {
     const { hub, env } = scene;
     assert.equal((await runHearth(["pull", ID, ...Q4], { env })).code, 0);
@@ -164,8 +164,8 @@ Deno.test("serve downloads in the background: /health reports the progress, and 
   await withScene(async (scene) => {
     const { hub, env, commit } = scene;
     const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-    // Sends the next chunk when /health has reported the previous one and another report is due. A chunk that follows
-    // too soon would not be reported.
+    // Sends the next chunk when /health has reported the previous one, or after a second, and then another report is
+    // due. A chunk that follows too soon would not be reported.
     let told = Promise.withResolvers<void>();
     const next = async () => {
       told = Promise.withResolvers();
@@ -217,7 +217,7 @@ Deno.test("serve downloads in the background: /health reports the progress, and 
   });
 });
 
-Deno.test("serve of a model that the hub refuses ends with the hub's own words", async () => {
+Deno.test("serve of a model that the hub refuses ends with the hub's reason", async () => {
   await withScene(async ({ env }) => {
     const { code, stderr } = await runHearth(["-p", "0", ...Q4, "-m", "ada/nothing"], { env });
     assert.equal(code, 1);

@@ -7,7 +7,7 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const README = await Deno.readTextFile(`${ROOT}README.md`);
 const START = /^deno run -A main\.ts(?: -m (\S+))?$/;
 
-/** What commands of the README should print or write, by a word in the command. */
+/** Checks what commands of the README print or write. Words in a command tell which check is for it. */
 const WANTED: readonly (readonly [RegExp, (output: Uint8Array) => boolean])[] = [
   [/capital of France/, saying(/Paris/)],
   [/circle\.png/, saying(/A red circle on a white background\./)],
@@ -53,7 +53,7 @@ function readExamples(): Example[] {
   return examples;
 }
 
-/** Runs a command in the repository's root, and returns its output, or what it would write to a file. */
+/** Runs a command in the repository's root, without its `-o FILE`, and returns its output. */
 async function runShell(command: string): Promise<Uint8Array> {
   const { stdout } = await new Deno.Command("bash", {
     args: ["-c", command.trim().replace(/ -o \S+$/, "").replace(/^curl/, "curl -s")],

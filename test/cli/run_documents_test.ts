@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { runHearth } from "../fixtures/servers/hearth_process.ts";
 import { documentFile } from "../fixtures/documents/documents.ts";
 
-Deno.test("run reads PDF files: page by page, as text, and not more pages than are allowed", async () => {
+Deno.test("run reads PDF files: an OCR model page by page, a chat model as text, and no more pages than allowed", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = join(folder, "text.pdf");

@@ -29,7 +29,7 @@ async function withFolder(use: (folder: string) => Promise<void>): Promise<void>
   }
 }
 
-Deno.test("run of a text model gives the same answer for a text, a file and terminal input", async () => {
+Deno.test("run of a text model gives the same answer for a text and a file, and at a terminal", async () => {
   await withFolder(async (folder) => {
     const question = "What is the capital of France?";
     const expected = "The capital of France is Paris.\n";
@@ -73,7 +73,7 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
     assert.ok(times, spoken.stderr);
     assert.ok(Number(times[2]) <= Number(times[1]), times[0]);
     const heard = await runHearth(["run", "hearth-demo-asr", ...CPU, "-i", sound, "--verbose"]);
-    // An answer of a single chunk has no rate.
+    // An answer that arrives in one chunk has no tokens/s.
     assert.match(
       heard.stderr,
       /, \d+ tokens in \S+ s, first after \S+ s, \S+ times as fast as the \d+\.\d\d s of audio\n$/,
@@ -83,7 +83,7 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
 
 Deno.test({
   name:
-    "run --verbose begins its timings on a new line if both output streams are the same terminal or file",
+    "run --verbose begins its timings on a new line if standard output and error are the same pipe",
   ignore: Deno.build.os === "windows",
   fn: async () => {
     const main = fileURLToPath(new URL("../../main.ts", import.meta.url));
@@ -157,7 +157,7 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses file
   });
 });
 
-Deno.test("run of a background-removal model makes a file of each image", async () => {
+Deno.test("run of a background-removal model writes a file for each image", async () => {
   await withFolder(async (folder) => {
     const [first, second] = [join(folder, "a", "disc.png"), join(folder, "b", "disc.png")];
     for (const [index, path] of [first, second].entries()) {
@@ -352,7 +352,7 @@ Deno.test("run replaces the output file if it succeeds, and leaves it unchanged 
     const question = ["-i", "What is the capital of France?"];
     assert.equal((await runHearth([...CHAT, ...question, "-o", output])).code, 0);
     assert.equal(await Deno.readTextFile(output), "The capital of France is Paris.\n");
-    // A device, which cannot be truncated.
+    // A device cannot be truncated.
     assert.equal((await runHearth([...CHAT, ...question, "-o", "/dev/null"])).code, 0);
   });
 });

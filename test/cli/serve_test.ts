@@ -98,7 +98,7 @@ Deno.test("serve leaves the server up and unhealthy when the model fails to load
 Deno.test("serve on a taken port ends with one clear line, which says who has it, and exit code 1", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
-  // On a busy machine, the model may have begun to load.
+  // Logs errors only: on a busy machine, the model may begin to load before the port is tried.
   const { code, stdout, stderr } = await runHearth(["-p", String(port), "--log-level", "error"]);
   assert.equal(code, 1);
   assert.equal(stdout, "");
@@ -111,7 +111,7 @@ Deno.test("serve on a taken port ends with one clear line, which says who has it
   );
 });
 
-Deno.test("serve on the port of a Hearth names its model and how to stop it", async () => {
+Deno.test("serve on the port of another Hearth server names that server's model and how to stop it", async () => {
   await using other = new HearthProcess([...CPU]);
   const { port } = new URL(await other.ready());
   const { code, stderr } = await runHearth(["-p", port], { env: other.runEnvironment });
@@ -201,7 +201,7 @@ Deno.test("serve, run and pull refuse a hub model without ONNX graphs, and name 
   }
 });
 
-Deno.test("serve reads every setting from the environment too, and the command line has precedence", async () => {
+Deno.test("serve reads settings from the environment, and the command line has precedence", async () => {
   await using folder = await ModelFolder.create();
   await folder.writeConfig(await Deno.readTextFile("models/hearth-demo-chat/config.json"));
   await using hearth = new HearthProcess(["--log-level", "info"], {
@@ -258,7 +258,7 @@ Deno.test("serve continues when nobody reads its standard output any more", asyn
 });
 
 Deno.test({
-  name: "serve goes on when the disk of its output and its log is full",
+  name: "serve continues when the disk for its output and its log is full",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "hearth-run-" });

@@ -7,7 +7,7 @@ import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 
-/** Starts answers that continue for many seconds, to the end of the context, and resolves with the first event. */
+/** Starts answers that take many seconds, to the end of the context. Returns their reader after the first event. */
 async function startLongReplies(url: string): Promise<ReadableStreamDefaultReader<string>> {
   const answer = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",
@@ -54,7 +54,7 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
 
 for (const signal of ["SIGTERM", "SIGHUP"] as const) {
   Deno.test(`serve on ${signal} within its first second leaves no process-id file`, async () => {
-    // Once it prints its address, when the file exists (`undefined`); and after these times, mostly before that.
+    // `undefined`: when serve prints its address, and so has written the file. Mostly, the times end before that.
     for (const waitMs of [undefined, 100, 300, 500, 700]) {
       await using hearth = new HearthProcess(CPU);
       if (waitMs === undefined) await hearth.url();
@@ -117,7 +117,7 @@ Deno.test("serve lets a request in progress finish before it stops", async () =>
       stream: true,
     }),
   });
-  // Its headers have arrived, so the request is in progress.
+  // When the headers have arrived, the request is in progress.
   const body = (await answer).text();
   hearth.kill("SIGTERM");
   assert.match(await body, /data: \[DONE\]\n\n$/);

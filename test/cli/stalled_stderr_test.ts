@@ -43,7 +43,7 @@ Deno.test("a stalled reader of standard error delays neither answers nor SIGTERM
     assert.match(metrics, /^hearth_log_lines_dropped_total \d+$/m);
     child.kill("SIGTERM");
     while (!(await stdout.read()).done);
-    // Nothing has read its standard error so far.
+    // Nothing has read the server's standard error so far.
     await child.stderr.cancel();
     assert.equal((await child.status).code, 0);
   } finally {

@@ -70,7 +70,7 @@ Deno.test("a client that disconnects while it waits frees its slot in the queue"
   const running = await post(chatBody({ stream: true, ...ENDLESS }));
   for (const stream of [false, true]) {
     const waiting = new AbortController();
-    // The headers of a stream arrive while the request waits, but no events.
+    // While a streaming request waits, its headers arrive, but no events.
     const hungUp = assert.rejects(async () => {
       await (await post(chatBody({ stream }), waiting.signal)).text();
     });

@@ -1,5 +1,5 @@
 /**
- * Reads every stream over a port with a reader that treats each blank line as the end of an event that contains JSON.
+ * Reads every kind of stream over a port, with a reader that treats each blank line as the end of an event with JSON.
  */
 import assert from "node:assert/strict";
 import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/servers/server.ts";
@@ -60,7 +60,7 @@ Deno.test("streams: the headers of a waiting request arrive before any byte of i
   assert.ok(readStrictly(text).length > 2);
 });
 
-Deno.test("streams of recognition and synthesis pass the strict reader too", async () => {
+Deno.test("streams of recognition and synthesis: each block contains one JSON event", async () => {
   await using ears = await openSpeechServer();
   const form = speechForm(await readRecording(CLIP.file), { stream: "true" });
   const heard = readStrictly(await (await post(ears, "/v1/audio/transcriptions", form)).text());

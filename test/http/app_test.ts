@@ -36,17 +36,17 @@ Deno.test("app: HEAD answers like GET without a body, OPTIONS with Allow", async
 
 Deno.test("app: every answer has a request id, which is the client's own if it is valid", async () => {
   const app = new TestApp();
-  const tokenToId = async (path: string, sent?: string) => {
+  const getId = async (path: string, sent?: string) => {
     const headers = sent === undefined ? {} : { "x-request-id": sent };
     return (await app.request(path, { headers })).headers.get("x-request-id");
   };
   for (const path of ["/health", "/openapi.json", "/nope"]) {
     const { headers } = await app.request(path);
     assert.equal(headers.get("x-content-type-options"), "nosniff");
-    assert.equal(await tokenToId(path, "client-1:a/b"), "client-1:a/b");
-    assert.match((await tokenToId(path))!, /^[\da-f-]{36}$/);
-    for (const insane of ["a b", "x".repeat(129), "ü", ""]) {
-      assert.match((await tokenToId(path, insane))!, /^[\da-f-]{36}$/);
+    assert.equal(await getId(path, "client-1:a/b"), "client-1:a/b");
+    assert.match((await getId(path))!, /^[\da-f-]{36}$/);
+    for (const invalid of ["a b", "x".repeat(129), "ü", ""]) {
+      assert.match((await getId(path, invalid))!, /^[\da-f-]{36}$/);
     }
   }
 });
@@ -91,7 +91,7 @@ Deno.test("endpoints for other kinds of model: an unknown model is 404, the load
   }
 });
 
-Deno.test("metrics count requests by route and status, and include those of the session and the worker", async () => {
+Deno.test("/metrics counts requests by route and status, and includes the session's and the worker's metrics", async () => {
   await using app = await new TestApp({ maxQueue: 3 }).ready();
   await app.post("/v1/chat/completions", chatBody());
   await app.post("/chat/completions", "{");
@@ -123,7 +123,7 @@ Deno.test("metrics count requests by route and status, and include those of the 
   ) assert.ok(lines.includes(line), line);
 });
 
-Deno.test("metrics exist without a model", async () => {
+Deno.test("/metrics answers while the model is not loaded", async () => {
   const text = await (await new TestApp().request("/metrics")).text();
   assert.match(text, /^hearth_phase\{phase="loading"\} 1$/m);
   assert.match(text, /^hearth_queue_room 0$/m);
@@ -148,7 +148,7 @@ Deno.test("app: an error in the server itself is answered 500, and its stack and
   assert.match(line.error, /^TypeError: a mistake.*\n +at /);
 });
 
-Deno.test("app: an error truncates a long path", async () => {
+Deno.test("app: an error message truncates a long path", async () => {
   const app = new TestApp();
   const long = "x".repeat(10_000);
   for (const [method, path] of [["GET", `/${long}`], ["DELETE", `/models/${long}`]] as const) {
@@ -238,7 +238,7 @@ Deno.test("the log names the field of a refused request, without names that the 
   assert.ok(stderr.lines.every((line) => !line.includes("secret_name")));
 });
 
-/** Turns the log on, and captures it until it is disposed. */
+/** Turns the log on and captures it, until the result is disposed. */
 function logging(): CapturedStderr {
   configureLog({ level: "info", format: "json" });
   const stderr = new CapturedStderr();

@@ -12,7 +12,7 @@ function post(body: BodyInit, headers: Record<string, string> = JSON_TYPE): Requ
 const BEFORE_MEDIA = '{"messages":[{"content":[{"image_url":"base64://';
 const AFTER_MEDIA = '"}]}]}';
 
-/** A body that arrives in chunks of one MiB, and counts how many were read. */
+/** A body of an image in chunks of one MiB; `taken()` is the number of chunks that were read. */
 function megabytes(count: number): { body: ReadableStream<Uint8Array>; taken: () => number } {
   let taken = 0;
   const piece = new Uint8Array(MIB).fill(0x41);
@@ -26,7 +26,7 @@ function megabytes(count: number): { body: ReadableStream<Uint8Array>; taken: ()
   return { body, taken: () => taken };
 }
 
-Deno.test("readJson() decodes JSON of every JSON media type", async () => {
+Deno.test("readJson() decodes bodies of every JSON media type", async () => {
   for (
     const type of ["application/json", "Application/JSON; charset=utf-8", "application/ld+json"]
   ) assert.deepEqual(await readJson(post('{"ä":[1]}', { "content-type": type })), { "ä": [1] });
@@ -79,7 +79,7 @@ Deno.test("readJson() accepts 100 MiB of media and then stops reading", async ()
   const { image_url: url } = body.messages[0].content[0];
   const media = getInlineMedia(request.signal)!;
   assert.equal(media.take(url)?.length, Math.floor((100 * MIB - around) * 3 / 4));
-  // None of the media is in the JSON, which is parsed in one go.
+  // The JSON that is parsed contains none of the media.
   assert.ok(JSON.stringify(body).length < around + 50);
   const endless = megabytes(200);
   await assert.rejects(readJson(post(endless.body)), {

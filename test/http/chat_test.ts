@@ -40,7 +40,7 @@ function readText(chunks: readonly ChatChunk[], index = 0): string {
   return choices.map(({ delta }) => delta.content ?? "").join("");
 }
 
-Deno.test("chat answers without a stream", async () => {
+Deno.test("chat without a stream answers with one chat completion", async () => {
   // A new server, so that nothing is cached.
   await using app = await new TestApp().ready();
   const { id, created, ...completion } = await complete(app);

@@ -74,7 +74,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and only 
     if (path === "/") continue;
     for (const each of [path, `/v1${path}`]) {
       const { status } = await app.request(each, { method: method.toUpperCase() });
-      // No response has that id, so these paths answer 404 with another reason.
+      // Paths of stored responses answer 404, because no response has the id "{id}".
       const isStored = endpoint.includes("/responses/{id}");
       assert.ok((isStored || status !== 404) && status !== 405, `${endpoint}: ${status}`);
     }
@@ -124,7 +124,7 @@ Deno.test("docs: the page and everything it loads come from this server", async 
   }
 });
 
-Deno.test("docs: the policy lets the page load nothing from elsewhere", async () => {
+Deno.test("docs: the content security policy lets the page load nothing from elsewhere", async () => {
   const policy = (await new TestApp().request("/docs")).headers.get("content-security-policy")!;
   const sources = policy.split("; ").flatMap((directive) => directive.split(" ").slice(1));
   assert.ok(policy.startsWith("default-src 'none'"));

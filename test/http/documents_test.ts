@@ -20,7 +20,7 @@ interface Opened {
   readonly anthropic: Anthropic;
 }
 
-/** Servers by their options; they end with the last test. */
+/** Servers by their options. They stop after the last test. */
 const servers = new Map<string, Promise<TestServer>>();
 Deno.test.afterAll(async () => {
   for (const server of servers.values()) await (await server)[Symbol.asyncDispose]();
@@ -82,7 +82,7 @@ Deno.test("documents: an OCR model reads page by page, in every family of the AP
       assert.equal(choices[0]!.message.content, wanted);
       assert.equal(choices[0]!.finish_reason, "stop");
     }
-    // Also as an image by reference, since the content is what counts.
+    // A PDF is also read if it is sent as an image: the content decides.
     const url = `data:application/pdf;base64,${file.toBase64()}`;
     const byImage = await openai.chat.completions.create(
       ask(model, [{ type: "image_url", image_url: { url } }]),
@@ -275,7 +275,7 @@ Deno.test("documents: a text model reads a PDF's own text", () =>
       ...limit,
     });
     assert.deepEqual(text.choices, wanted.choices);
-    // A stored response is continued with the document in it.
+    // The prompt of a response that continues a stored one contains the stored document.
     const first = await openai.responses.create({
       model,
       max_output_tokens: 8,
@@ -357,7 +357,7 @@ Deno.test("documents: the server keeps working when a client with a hostile file
     });
     setTimeout(() => abort.abort(), 300);
     await assert.rejects(asked);
-    // The second thread reads this file in the meantime.
+    // Another thread reads this file, while one is still busy with the hostile file.
     const { choices } = await openai.chat.completions.create(
       ask(model, [filePart(documentFile("text"))]),
     );

@@ -41,7 +41,7 @@ function decode(base64: unknown): number[] {
   return [...new Float32Array(Uint8Array.fromBase64(base64 as string).buffer)];
 }
 
-Deno.test("embeddings answers as specified, on both paths", async () => {
+Deno.test("embeddings answers with a list of normalized vectors and the usage, on both paths", async () => {
   for (const path of ["/embeddings", EMBEDDINGS]) {
     const { id, data, ...rest } = await embed(app, { input: ["an egg", "a dog"] }, path);
     assert.match(id, /^[\w-]{36}$/);
@@ -152,7 +152,7 @@ Deno.test("embed answers the clients of text-embeddings-inference in its format"
   assert.equal((await ask({ inputs: long, truncate: true })).status, 200);
 });
 
-Deno.test("POST / answers like /embed, which LangChain's client of an address posts to", async () => {
+Deno.test("POST / answers like /embed, for LangChain's client, which posts to the address it is given", async () => {
   const body = { inputs: ["a green apple", "a red pear"] };
   const [root, embedded] = await Promise.all(["/", "/embed"].map((path) => app.post(path, body)));
   assert.equal(root!.status, 200);
@@ -162,7 +162,7 @@ Deno.test("POST / answers like /embed, which LangChain's client of an address po
   assert.match((await app.request("/")).headers.get("content-type")!, /^text\/html/);
 });
 
-Deno.test("POST / is a wrong method without an embedding model, and requires the key", async () => {
+Deno.test("POST / answers 405 without an embedding model, and requires the API key", async () => {
   await using chat = await new TestApp({ model: "hearth-demo-chat" }).ready();
   const response = await chat.post("/", { inputs: "a" });
   assert.equal(response.status, 405);
@@ -269,7 +269,7 @@ Deno.test("embeddings truncates long texts on request, and refuses them otherwis
   }
 });
 
-Deno.test("embeddings reports faults of a request in the flat format", async () => {
+Deno.test("embeddings reports faults of a request in the flat error format", async () => {
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{}, /^input: want a string, .*, saw nothing\.$/],
     [{ input: 5 }, /^input: want a string, .*, saw 5\.$/],
@@ -309,7 +309,7 @@ Deno.test("embeddings reports faults of a request in the flat format", async () 
   assert.equal(response.status, 415);
 });
 
-Deno.test("embeddings answers 10,000 inputs in order, and writes the answer as it is sent", async () => {
+Deno.test("embeddings answers 10,000 inputs in order, in a body of many chunks", async () => {
   const input = Array.from(
     { length: 10_000 },
     (_, index) => ["an egg", "a dog", "rice"][index % 3]!,

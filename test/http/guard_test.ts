@@ -56,7 +56,7 @@ Deno.test("guard: a loopback server serves only hosts that are loopback or allow
   }
 });
 
-Deno.test("guard: on an open address a name that is not this machine's own is refused", async () => {
+Deno.test("guard: on an open address, a host name that is not this machine's own is refused", async () => {
   const app = new TestApp({ settings: { host: "0.0.0.0" } });
   for (const host of ["192.168.0.7:10100", "[2001:db8::1]", "localhost:1", Deno.hostname()]) {
     assert.equal(await status(app, { host }), 200, host);
@@ -149,7 +149,7 @@ Deno.test("guard: a browser's preflight is answered without a key", async () => 
   );
 });
 
-Deno.test("guard: with an API key, everything but health and the page requires it", async () => {
+Deno.test("guard: with an API key, health answers without it, and other paths require it", async () => {
   const app = new TestApp({ settings: { apiKeys: [{ label: "test", key: "secret" }] } });
   assert.equal((await app.request("/health")).status, 503);
   assert.equal((await app.request("/v1/health")).status, 503);
@@ -190,13 +190,13 @@ Deno.test("guard: the log names a caller by the label of the key, never by the k
   assert.ok(!stderr.lines.join().includes("secret"));
 });
 
-Deno.test("callers without the key learn nothing about this machine's files from a failed model", async () => {
+Deno.test("callers without the key or from elsewhere learn nothing about this machine's files from a failed model", async () => {
   const folder = "/nowhere/secret-folder";
   const reason = async (settings: Partial<ServerSettings>, headers = {}, info = LOCAL_CALLER) => {
     const app = new TestApp({ folder, settings });
     app.session.start();
     await app.session.ready().catch(() => {});
-    // Without the key only health answers.
+    // With API keys, only health answers callers without one.
     const paths = settings.apiKeys && !("authorization" in headers)
       ? ["/health"]
       : ["/health", "/models", "/v1/models", "/info", "/chat/completions", "/embeddings"];

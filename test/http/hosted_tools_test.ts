@@ -1,4 +1,4 @@
-/** Histories and tools of hosts that run tools themselves. Hearth continues without the tools that it does not have. */
+/** Histories and tools of hosts that run tools themselves. Hearth answers without the tools that it does not have. */
 import assert from "node:assert/strict";
 import { MODEL, shareApp, type TestApp } from "../fixtures/servers/server.ts";
 
@@ -41,7 +41,7 @@ Deno.test("responses: items of tools that Hearth does not have are left out, wit
   assert.deepEqual(data[0].action, { type: "search" });
 });
 
-Deno.test("responses: calls that the client ran become calls in the prompt, of any type", async () => {
+Deno.test("responses: calls of any type that the client ran become function calls in the prompt", async () => {
   const pairs: readonly Fields[][] = [
     [
       { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin Patch" },

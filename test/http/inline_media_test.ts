@@ -29,7 +29,7 @@ interface Chat {
   readonly messages: [{ readonly content: { readonly image_url: { readonly url: string } }[] }];
 }
 
-/** The images' texts in the parsed body, and their bytes. */
+/** The images' URLs in the parsed body, and `take()`, which returns the images' bytes. */
 async function read(strings: readonly string[], cut = () => 1_000_000) {
   const request = inPieces(chat(strings), cut);
   const body = await readJson(request) as Chat;
@@ -38,7 +38,7 @@ async function read(strings: readonly string[], cut = () => 1_000_000) {
   return { urls, media, take: () => urls.map((url) => media?.take(url)) };
 }
 
-Deno.test("readJson() decodes media in any chunks and any spelling", async () => {
+Deno.test("readJson() decodes base64 with any alphabet, padding, line breaks and escapes, in any chunks", async () => {
   const random = new Random(16);
   for (let round = 0; round < 300; round++) {
     const files = Array.from(
@@ -89,7 +89,7 @@ Deno.test("readJson() accepts and refuses the same base64 as Uint8Array.fromBase
   assert.ok(numRefused > 500 && numRefused < 1_900, `${numRefused} were refused`);
 });
 
-Deno.test("readJson() keeps a document's text unchanged if its type comes after it", async () => {
+Deno.test("readJson() keeps a document's text unchanged if the type comes after the text", async () => {
   const random = new Random(29);
   const units = ["a", "\\", '"', "/", "\n", "é", "€", "😀", "\uFEFF", "\\u00", "\u0001"];
   for (let round = 0; round < 300; round++) {
@@ -112,7 +112,7 @@ function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-Deno.test("readJson() keeps a document's text next to images whose types come after them", async () => {
+Deno.test("readJson() keeps a document's text next to images whose types come after their data", async () => {
   const [url, image, text] = [2_000, 6_000, 3_000].map((length) => "QUJD".repeat(length / 4));
   const parts = [
     { image_url: { url: `data:image/png;base64,${url}` }, type: "image_url" },
@@ -151,7 +151,7 @@ Deno.test("InlineMedia.restore() returns the text that was sent", async () => {
   assert.throws(() => media!.take(media!.restore(urls[2]!)), { kind: "invalid_media" });
 });
 
-Deno.test("readJson() reads a hundred megabytes of spaces within base64 without keeping them", async () => {
+Deno.test("readJson() skips 90 MiB of spaces within base64", async () => {
   const { take } = await read([`"base64://QU${" ".repeat(90 * 2 ** 20)}JD"`], () => 65_536);
   assert.equal(new TextDecoder().decode(take()[0]), "ABC");
 });

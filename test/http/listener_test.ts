@@ -30,7 +30,7 @@ class SmallServer implements AsyncDisposable {
     this.port = port;
   }
 
-  /** Starts it with `numHeld` descriptors in use for something else. */
+  /** Starts the server with `numHeld` descriptors in use for something else. */
   static async start(limits: { maxFiles: number; numHeld: number }): Promise<SmallServer> {
     const { maxFiles, numHeld } = limits;
     const script = `ulimit -n ${maxFiles}; exec "$0" run -A --no-check "$1" ${numHeld}`;
@@ -48,7 +48,7 @@ class SmallServer implements AsyncDisposable {
     return [...Deno.readDirSync(`/proc/${this.#child.pid}/fd`)].length;
   }
 
-  /** Reads its metrics over a new connection. */
+  /** Reads the server's metrics over a new connection. */
   async metrics(): Promise<string> {
     using connection = await connect(this.port);
     await connection.write(encoder.encode(
@@ -72,7 +72,7 @@ Deno.test("a server that ran out of file descriptors continues when some are fre
   // This connection is among those that are accepted when descriptors are free again.
   const metrics = server.metrics();
   if (Deno.build.os === "linux") {
-    // A busy machine may take its time to accept them. The listener's own descriptor comes and goes.
+    // Waits until the descriptors are used up. One may be free: the listener opens and closes one of its own.
     while (server.numDescriptors() < 127) await new Promise((resolve) => setTimeout(resolve, 5));
   }
   await new Promise((resolve) => setTimeout(resolve, 300));
@@ -97,7 +97,7 @@ Deno.test("simultaneous connections are all answered, even if there are fewer de
   assert.match(await server.metrics(), /^hearth_connections_refused_total [1-9]/m);
 });
 
-Deno.test("limitConnections() keeps connections below what the process may open", () => {
+Deno.test("limitConnections() keeps connections below the number of files that the process may open", () => {
   assert.equal(limitConnections(4096, 256), 160);
   assert.equal(limitConnections(4096, 1024), 928);
   assert.equal(limitConnections(100, 1024), 100);
@@ -105,12 +105,12 @@ Deno.test("limitConnections() keeps connections below what the process may open"
   assert.equal(limitConnections(4096, 1_000_000), 4096);
 });
 
-Deno.test("at the limit of connections, the longest idle one is closed, or else the new one", async () => {
+Deno.test("at the limit of connections, a new one closes the one that has been idle longest", async () => {
   const server = startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
   const { port } = server.address;
   const first = await connect(port);
   const second = await connect(port);
-  // Each connection has reached the server before the next one.
+  // The first connection is answered first, so it has been idle longest.
   for (const connection of [first, second]) {
     await connection.write(
       encoder.encode("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"),
@@ -118,7 +118,11 @@ Deno.test("at the limit of connections, the longest idle one is closed, or else 
     await connection.read(new Uint8Array(100));
   }
   const third = await connect(port);
-  assert.match(await readAll(first), /"openapi"/, "it is closed after its answer");
+  assert.match(
+    await readAll(first),
+    /"openapi"/,
+    "the first connection is closed after its answer",
+  );
   await third.write(encoder.encode("GET /health HTTP/1.1\r\nHost: localhost\r\n"));
   await third.write(encoder.encode("Connection: close\r\n\r\n"));
   assert.match(await readAll(third), /^HTTP\/1\.1 503 /);
@@ -262,13 +266,13 @@ Deno.test("Listener reads no more requests from a client while ten are unanswere
       numAnswered += open.length;
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    // Requests in the first read of 1 KiB.
+    // The requests in the first read of 1 KiB, and some more.
     assert.ok(most <= 1024 / head.length + 20, `${most} requests at once`);
     void received.catch(() => {});
   });
 });
 
-Deno.test("Listener answers a request that arrived before the last answer ended, even when it closes", async () => {
+Deno.test("Listener that closes answers a request that arrived before the previous answer ended", async () => {
   const isAnswered = Promise.withResolvers<void>();
   const handler: RequestListener = ({ url }, response) => {
     if (url === "/1") return void response.end("of /1", () => isAnswered.resolve());
@@ -323,7 +327,7 @@ Deno.test("Listener receives a body no faster than it is read, and sends no fast
   });
 });
 
-Deno.test("Listener reads one chunk of the large bodies in each iteration of the event loop", async () => {
+Deno.test("Listener reads at most two chunks of 64 KiB of all bodies in each iteration of the event loop", async () => {
   const numClients = 12;
   const numBytes = 256 * 1024;
   const sent = Promise.withResolvers<void>();
@@ -341,7 +345,7 @@ Deno.test("Listener reads one chunk of the large bodies in each iteration of the
   const connections = await Promise.all(
     Array.from({ length: numClients }, () => connect(server.port)),
   );
-  // Everything waits in the system's buffers.
+  // The bodies wait in the system's buffers.
   for (const connection of connections) {
     await connection.write(
       encoder.encode(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${numBytes}\r\n\r\n`),
@@ -414,7 +418,7 @@ Deno.test("Listener tells the handlers of all pipelined requests that their clie
   await withListener(handler, async (connection) => {
     await connection.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(numRequests)));
     await areBegun.promise;
-    // Answered, and waiting for the first answer.
+    // This answer is complete, but cannot be sent before the first one.
     responses[1]!.end("second");
     connection.close();
     await areClosed.promise;

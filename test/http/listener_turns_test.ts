@@ -23,7 +23,7 @@ Deno.test("Listener accepts a few of the waiting connections in each iteration o
   const clients = new Worker(url, { type: "module" });
   const memory = new SharedArrayBuffer(4);
   clients.postMessage({ port: listener.port, count, memory });
-  // Nothing is accepted in the meantime.
+  // This blocks the event loop, so nothing is accepted in the meantime.
   Atomics.wait(new Int32Array(memory), 0, 0);
   let most = 0;
   for (let before = 0; before < count;) {
@@ -32,7 +32,7 @@ Deno.test("Listener accepts a few of the waiting connections in each iteration o
     most = Math.max(most, open - before);
     before = open;
   }
-  // Connections of the iteration that ends and of the one that begins.
+  // 16 in the iteration that ends and 16 in the one that begins, and two to spare.
   assert.ok(most <= 2 * 16 + 2, `${most} connections in one iteration`);
   const closed = new Promise((resolve) => clients.onmessage = resolve);
   clients.postMessage("close");
@@ -49,7 +49,7 @@ Deno.test("ReadBudget does not let a connection wait long before it is read", as
   for (let round = 0; round < 3; round++) {
     let isRead = false;
     const read = served.read(new Uint8Array(1)).then(() => isRead = true);
-    // The read has begun, and waits.
+    // Lets the read begin to wait.
     await new Promise((resolve) => setTimeout(resolve, 20));
     await client.write(Uint8Array.of(0));
     let numTurns = 0;

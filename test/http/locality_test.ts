@@ -14,22 +14,47 @@ const PROXY = "10.0.0.2";
 
 const CASES: readonly Case[] = [
   { what: "a program on this machine", isLocal: true },
-  { what: "the same over IPv6", isLocal: true, from: "::1", headers: { host: "[::1]:10100" } },
-  { what: "the same over mapped IPv4", isLocal: true, from: "::ffff:127.0.0.1" },
-  { what: "by another loopback name", isLocal: true, headers: { host: "app.localhost" } },
+  {
+    what: "a program on this machine, over IPv6",
+    isLocal: true,
+    from: "::1",
+    headers: { host: "[::1]:10100" },
+  },
+  { what: "a program on this machine, over mapped IPv4", isLocal: true, from: "::ffff:127.0.0.1" },
+  {
+    what: "a program that uses another loopback name",
+    isLocal: true,
+    headers: { host: "app.localhost" },
+  },
   { what: "another machine", isLocal: false, from: "192.168.0.7" },
   { what: "another machine that says localhost", isLocal: false, from: "192.168.0.7" },
   { what: "a rebinding page", isLocal: false, headers: { host: "rebind.example" } },
-  { what: "a machine's own address as host", isLocal: false, headers: { host: "192.168.0.2" } },
-  { what: "no host", isLocal: false, headers: { host: "" } },
-  { what: "X-Forwarded-For", isLocal: false, headers: { "x-forwarded-for": "127.0.0.1" } },
-  { what: "X-Forwarded-Host", isLocal: false, headers: { "x-forwarded-host": "localhost" } },
-  { what: "X-Real-IP", isLocal: false, headers: { "x-real-ip": "127.0.0.1" } },
-  { what: "Forwarded", isLocal: false, headers: { forwarded: "for=127.0.0.1" } },
-  { what: "Via", isLocal: false, headers: { via: "1.1 proxy" } },
-  { what: "nginx as it comes: HTTP/1.0, its upstream as host", isLocal: false, httpVersion: "1.0" },
   {
-    what: "a trusted proxy on this machine that names it",
+    what: "a caller that uses this machine's address as host",
+    isLocal: false,
+    headers: { host: "192.168.0.2" },
+  },
+  { what: "a request without a host", isLocal: false, headers: { host: "" } },
+  {
+    what: "a request with X-Forwarded-For",
+    isLocal: false,
+    headers: { "x-forwarded-for": "127.0.0.1" },
+  },
+  {
+    what: "a request with X-Forwarded-Host",
+    isLocal: false,
+    headers: { "x-forwarded-host": "localhost" },
+  },
+  { what: "a request with X-Real-IP", isLocal: false, headers: { "x-real-ip": "127.0.0.1" } },
+  { what: "a request with Forwarded", isLocal: false, headers: { forwarded: "for=127.0.0.1" } },
+  { what: "a request with Via", isLocal: false, headers: { via: "1.1 proxy" } },
+  {
+    what: "nginx with its default settings, which speaks HTTP/1.0",
+    isLocal: false,
+    httpVersion: "1.0",
+  },
+  {
+    what: "a trusted proxy on this machine that names this machine as the caller",
     isLocal: true,
     headers: { "x-forwarded-for": "127.0.0.1" },
     trustedProxies: ["127.0.0.1"],
@@ -44,7 +69,7 @@ const CASES: readonly Case[] = [
   },
   {
     what:
-      "nginx 1.30 by default, HTTP/1.1 without any header, where this machine's proxies are named",
+      "nginx 1.30 with its default settings, HTTP/1.1 without forwarding headers, as a trusted proxy",
     isLocal: false,
     headers: { host: "127.0.0.1:10100" },
     trustedProxies: ["127.0.0.1"],
@@ -84,7 +109,7 @@ const CASES: readonly Case[] = [
     trustedProxies: [PROXY],
   },
   {
-    what: "a trusted proxy on this machine, for another",
+    what: "a trusted proxy on this machine, for a caller on another",
     isLocal: false,
     headers: { "x-forwarded-for": "203.0.113.9" },
     trustedProxies: ["127.0.0.1"],
@@ -101,7 +126,7 @@ const CASES: readonly Case[] = [
 for (
   const { what, from = "127.0.0.1", httpVersion = "1.1", trustedProxies = [], ...rest } of CASES
 ) {
-  Deno.test(`isLocal(): ${what}`, () => {
+  Deno.test(`isLocal() is ${rest.isLocal} for ${what}`, () => {
     const headers = { host: "localhost:10100", ...rest.headers };
     const request = new Request("http://localhost:10100/", { headers });
     const caller = { callerAddress: from, httpVersion };

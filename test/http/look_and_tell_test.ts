@@ -35,7 +35,7 @@ async function ask(server: TestServer, model: string, messages: unknown[]): Prom
   return choices[0].message.content;
 }
 
-Deno.test("shapes are named with their colour, a second question encodes nothing again, and eight at once give the same answers as one", async () => {
+Deno.test("shapes are named with their colour, a second question encodes no image again, and eight at once give the same answers as one", async () => {
   const model = "hearth-demo-vision";
   await using server = await TestServer.start({ model });
   const shapes = ["circle", "square", "triangle"].flatMap((shape) =>

@@ -49,7 +49,7 @@ function refusalTest(
   });
 }
 
-/** Makes a media folder with an image, and another folder to which a link in it leads. */
+/** Makes a media folder with an image, and with a link to an image outside the folder. */
 async function withFolder(use: (media: string, outside: string) => Promise<void>): Promise<void> {
   const root = await Deno.realPath(await Deno.makeTempDir({ prefix: "hearth-media-" }));
   try {
@@ -124,7 +124,7 @@ Deno.test("remove_background: dots and links do not lead out of a media folder",
     ) await assertRefused(app, `file://${path}`, /not below the folder/);
   }));
 
-refusalTest("base64:// and data: contain images or are refused", {}, async (app) => {
+refusalTest("base64:// and data: without a valid image are refused", {}, async (app) => {
   await assertRefused(app, "base64://a*b", /not base64/);
   await assertRefused(app, "base64://", /empty/);
   await assertRefused(

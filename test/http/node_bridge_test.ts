@@ -184,7 +184,7 @@ Deno.test("bridge() writes comments between the lines of a half-closed client's 
   events.enqueue(encoder.encode("data: one\n\ndata: tw"));
   await sleep(50);
   await connection.closeWrite();
-  // Time for two probes within the line.
+  // Leaves time for two probes in the middle of a line.
   await sleep(300);
   events.enqueue(encoder.encode("o\n\n"));
   let received = "";
@@ -198,7 +198,7 @@ Deno.test("bridge() writes comments between the lines of a half-closed client's 
   assert.match(body, /^data: one\n\ndata: two\n\n: keep-alive\n/);
 });
 
-Deno.test("bridge() asks a client that waits for it (100-continue) for its body only once that is read", async () => {
+Deno.test("bridge() answers 100 Continue to a client that waits for it only when the handler reads the body", async () => {
   await using server = listen(async ({ url, body }) => {
     if (!url.endsWith("/read")) return new Response("refused", { status: 404 });
     return new Response(await new Response(body).text());
@@ -219,12 +219,12 @@ Deno.test("bridge() asks a client that waits for it (100-continue) for its body 
   assert.equal(await readSome(asked), "HTTP/1.1 100 Continue\r\n\r\n");
   await asked.write(encoder.encode("hello"));
   assert.match(await readSome(asked), /^HTTP\/1\.1 200 OK\r\n[^]*hello$/);
-  // The connection is as good as new.
+  // The connection serves another request.
   await asked.write(encoder.encode(post("again") + "again"));
   assert.match(await readSome(asked), /^HTTP\/1\.1 404 /);
   asked.close();
 
-  // A list of expectations holds this one too.
+  // 100-continue may be one of several expectations.
   const listing = await send(server.port, [head("/read").replace("\r\n\r\n", ", x\r\n\r\n")]);
   assert.equal(await readSome(listing), "HTTP/1.1 100 Continue\r\n\r\n");
   await listing.write(encoder.encode("hello"));
@@ -235,7 +235,7 @@ Deno.test("bridge() asks a client that waits for it (100-continue) for its body 
   const old = await send(server.port, [head("/read").replace("HTTP/1.1", "HTTP/1.0"), "hello"]);
   assert.match(await readAll(old), /^HTTP\/1\.1 200 OK\r\n[^]*hello$/);
 
-  // What is refused before there is a request for the app leaves no body to wait for either.
+  // A method that never reaches the app is refused without waiting for the body, too.
   const traced = await send(server.port, [head("/").replace("POST", "TRACE")]);
   assert.match(await readAll(traced), /^HTTP\/1\.1 405 [^]*connection: close\r\n/i);
 

@@ -11,7 +11,7 @@ function spans(headers: Record<string, string> = {}) {
   return toSpans({ request, route: "/x", status: 500, startMs: 0, work: undefined });
 }
 
-Deno.test("OtlpExporter.fromEnvironment() needs a collector's address, and that the exporter is not disabled", () => {
+Deno.test("OtlpExporter.fromEnvironment() makes an exporter if a valid address of a collector is set and the SDK is not disabled", () => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318" };
   assert.ok(fromEnvironment(endpoint) !== undefined);
   assert.ok(
@@ -23,7 +23,7 @@ Deno.test("OtlpExporter.fromEnvironment() needs a collector's address, and that 
   assert.equal(fromEnvironment({ OTEL_EXPORTER_OTLP_ENDPOINT: "collector" }), undefined);
 });
 
-Deno.test("toSpans() follows the caller's trace, or begins one, and records none that is not sampled", () => {
+Deno.test("toSpans() continues the caller's trace or begins one, and returns no spans of a trace that is not sampled", () => {
   const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
   const parent = `00-${traceId}-00f067aa0ba902b7`;
   const [followed] = spans({ traceparent: `${parent}-01` });
@@ -37,7 +37,7 @@ Deno.test("toSpans() follows the caller's trace, or begins one, and records none
   }
 });
 
-Deno.test("OtlpExporter.flush() logs only once that a collector refuses spans, and continues", async () => {
+Deno.test("OtlpExporter.flush() logs the first refusal in a row, and again the first one after a success", async () => {
   const statuses = [500, 500, 200, 500];
   const collector = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { TestApp } from "../fixtures/servers/server.ts";
 
-Deno.test("GET / is the page, whose policy allows nothing from elsewhere", async () => {
+Deno.test("GET / is the page, whose content security policy allows nothing from elsewhere", async () => {
   await using app = new TestApp();
   const page = await app.request("/");
   assert.equal(page.status, 200);
@@ -44,7 +44,7 @@ Deno.test("--no-ui leads from / to the API's description", async () => {
   assert.equal((await app.request("/page/script.js")).status, 404);
 });
 
-Deno.test("GET /info describes the loaded model, and answers 503 before", async () => {
+Deno.test("GET /info answers 503 until the model is loaded, and then describes it", async () => {
   await using app = new TestApp();
   assert.equal((await app.request("/info")).status, 503);
   await app.ready();
@@ -57,7 +57,7 @@ Deno.test("GET /info describes the loaded model, and answers 503 before", async 
   assert.equal(info.takes_reference_voice, false);
 });
 
-Deno.test("the page's policy names the servers in its address, and nothing else", async () => {
+Deno.test("the page's content security policy allows the servers named by `connect` in its address, and no others", async () => {
   await using app = new TestApp();
   const getPolicy = async (query: string) => {
     const { headers } = await app.request(`/${query}`);

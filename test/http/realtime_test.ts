@@ -46,13 +46,13 @@ const MANUAL = {
 const server = await openSpeechServer();
 Deno.test.afterAll(() => server[Symbol.asyncDispose]());
 
-/** The transcript of an upload of the same sound. */
+/** Uploads a recording, and returns its transcript. */
 async function transcribe(server: TestServer, wav: Uint8Array<ArrayBuffer>): Promise<string> {
   const init = { method: "POST", body: speechForm(wav) };
   return (await (await fetch(`${server.base}/v1/audio/transcriptions`, init)).json()).text;
 }
 
-/** Sends samples like a microphone, but all at once. */
+/** Sends samples in short events, like a microphone, but without waiting. */
 function appendAll(client: LiveClient, samples: Int16Array<ArrayBuffer>, step = 2400): void {
   for (let at = 0; at < samples.length; at += step) {
     client.append(getBytes(samples.subarray(at, at + step)));
@@ -74,11 +74,11 @@ Deno.test("live speech: a committed recording has the same transcript as its upl
   const updated = await client.next();
   assert.equal(updated.type, "session.updated");
   assert.equal(updated["session"].audio.input.turn_detection, null);
-  // A sample may be split between two events.
   appendAll(client, samples, 1111);
   const odd = getBytes(samples);
   client.send({ type: "input_audio_buffer.clear" });
   assert.equal((await client.next()).type, "input_audio_buffer.cleared");
+  // An odd number of bytes per event splits samples between two events.
   for (let at = 0; at < odd.length; at += 4801) client.append(odd.subarray(at, at + 4801));
   client.send({ type: "input_audio_buffer.commit" });
   const committed = await client.next();
@@ -116,7 +116,7 @@ for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTi
       assert.deepEqual(events!.map(({ item_id }) => item_id), items);
     }
     assert.equal(committed![1]!["previous_item_id"], items[0]);
-    // The clip has speech from 0.4 s to 0.1 s before its end, and is repeated 4.9 s later.
+    // The clip has speech from 0.4 s to 0.1 s before its end. The second turn begins 4.9 s after the first.
     const near = (seen: number, wanted: number) =>
       assert.ok(Math.abs(seen - wanted) < 250, `${seen} ms, not ${wanted}`);
     const periodMs = 1000 * CLIP.seconds + 1000;
@@ -128,7 +128,7 @@ for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTi
   });
 }
 
-Deno.test("live speech: G.711 in the older format has the same transcript as its upload", async () => {
+Deno.test("live speech: G.711 in OpenAI's older session format has the same transcript as its upload", async () => {
   const { samples } = await readSamples(await readRecording(CLIP.file), 8000);
   const laws = [["g711_ulaw", 7, encodeMuLaw], ["g711_alaw", 6, encodeALaw]] as const;
   for (const [format, tag, encode] of laws) {
@@ -157,7 +157,7 @@ Deno.test("live speech: G.711 in the older format has the same transcript as its
   }
 });
 
-for (const name of ["until it is committed", "in turns that are found"]) {
+for (const name of ["until it is committed", "in detected turns"]) {
   Deno.test(`live speech: text arrives while somebody speaks, ${name}`, async () => {
     using client = await LiveClient.open(server.base);
     if (name === "until it is committed") client.send(MANUAL);
@@ -399,7 +399,7 @@ Deno.test("live speech: a stopping server transcribes the received sound, then c
   await stopped;
 });
 
-Deno.test("live speech: other models refuse it, and a recogniser says what it supports", async () => {
+Deno.test("live speech: a chat model refuses it", async () => {
   await using app = await new TestApp().ready();
   const refused = await app.request("/v1/realtime?intent=transcription");
   assert.equal(refused.status, 400);
@@ -408,7 +408,7 @@ Deno.test("live speech: other models refuse it, and a recogniser says what it su
 
 const IDLE_MS = 123_000;
 
-/** Holds timers of one duration, which do not fire by themselves, until it is disposed. */
+/** Until it is disposed, holds back all timers of one duration, which the test fires. */
 class HeldTimers implements Disposable {
   numSet = 0;
   readonly waiting = new Map<number, () => void>();

@@ -48,7 +48,7 @@ for (
     assert.notDeepEqual(low, high);
     assert.deepEqual(await speakAs(LOW, app), low);
     assert.equal(await countVoices(app), 2);
-    // The default voice differs.
+    // The default voice sounds different, and is not encoded.
     const content = [{ type: "text", text: "Hello there." }];
     const body = { model: VOICE_MODEL, messages: [{ role: "user", content }] };
     assert.notDeepEqual(await makeSound(await app.post(PATH, body)), low);
@@ -116,7 +116,7 @@ const UNUSABLE: Readonly<Record<string, readonly [Uint8Array<ArrayBuffer>, RegEx
     recordSomebody({ pitchHz: 200, seconds: 2, sampleRateHz: 8_000, loudness: 0 }),
     /silent/,
   ],
-  "no numbers": [
+  "made of NaN": [
     makeWav(new Float32Array(48_000).fill(NaN), { bits: 32, isFloat: true }),
     /silent/,
   ],
@@ -162,7 +162,7 @@ Deno.test("several recordings, a voice in addition to a recording, and images ar
   await refuse(messages(audio), { param: "messages[0].content", message: /saw nothing/ });
 });
 
-Deno.test("models without voices of recordings say which models have them, or what is missing", async () => {
+Deno.test("models that cannot clone a voice say which models can, or what is missing", async () => {
   for (
     const [family, message] of [
       [
@@ -173,7 +173,7 @@ Deno.test("models without voices of recordings say which models have them, or wh
     ] as const
   ) {
     await using app = await openTtsApp({ family });
-    // A recording that is not used is not read.
+    // The recording is refused before it is read, so it may be empty.
     const response = await app.post(PATH, recordingBody(new Uint8Array()));
     const { error } = await response.json();
     assert.equal(response.status, 400);

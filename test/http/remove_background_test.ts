@@ -20,7 +20,7 @@ const PATH = "/images/remove_background";
 const makeBase64 = (file: Uint8Array) => `base64://${file.toBase64()}`;
 
 mattingTest(
-  "remove_background: a chat completion contains the image, at both paths",
+  "remove_background: both paths answer with a chat completion that contains the image",
   async (app) => {
     const image = discFile(61, 47);
     for (const path of [PATH, `/v1${PATH}`]) {
@@ -162,63 +162,66 @@ mattingTest("remove_background: options work as JSON and as form fields", async 
   assert.deepEqual([croppedMask.width, croppedMask.height], [cropped.width, cropped.height]);
 });
 
-mattingTest("remove_background: unsupported fields are refused by name", async (app) => {
-  const image = discFile(8, 8);
-  const ref = makeBase64(image);
-  const content = [{ type: "image", image_url: { url: ref } }];
-  const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
-  const user = (parts: unknown) => ({ messages: [{ role: "user", content: parts }] });
-  const cases: [Record<string, unknown>, number, string, string | undefined][] = [
-    [{ model: undefined }, 400, "invalid_value", "model"],
-    [{ model: "gpt-4o" }, 404, "model_not_found", "model"],
-    [{ messages: undefined }, 400, "invalid_value", "messages"],
-    [{ messages: [] }, 400, "invalid_value", "messages"],
-    [user("words"), 400, "invalid_value", "messages[0].content"],
-    [user([...content, ...content]), 400, "invalid_value", "messages[0].content"],
-    [user([audio]), 400, "unsupported_by_model", "messages[0].content[0]"],
-    [
-      user([{ type: "image", image_url: { url: "ftp://x/y" } }]),
-      400,
-      "invalid_value",
-      "messages[0].content[0].image_url.url",
-    ],
-    [
-      { messages: [{ role: "assistant", content: "no user" }] },
-      400,
-      "invalid_value",
-      "messages",
-    ],
-    [{ background: "greenish" }, 400, "invalid_value", "background"],
-    [{ background: "#12345" }, 400, "invalid_value", "background"],
-    [{ background: "#fff", mask_only: true }, 400, "invalid_value", "background"],
-    [{ mask_only: "yes" }, 400, "invalid_value", "mask_only"],
-    [{ crop: 1 }, 400, "invalid_value", "crop"],
-    [{ refine: {} }, 400, "invalid_value", "refine"],
-  ];
-  for (const [extra, status, code, param] of cases) {
-    const { message, ...error } = await readError(await app.post(PATH, mattingBody(ref, extra)));
-    assert.deepEqual(error, { status, code, ...(param && { param }) }, JSON.stringify(extra));
-    assert.ok(message.length > 10);
-  }
-  const fields: [Record<string, string>, number, string, string][] = [
-    [{ model: "gpt-4o" }, 404, "model_not_found", "model"],
-    [{ background: "#ggg" }, 400, "invalid_value", "background"],
-    [{ crop: "yes" }, 400, "invalid_value", "crop"],
-    [{ mask_only: "true", background: "#000" }, 400, "invalid_value", "background"],
-  ];
-  for (const [extra, status, code, param] of fields) {
-    const { message: _, ...error } = await readError(await postImage(app, image, extra));
-    assert.deepEqual(error, { status, code, param }, JSON.stringify(extra));
-  }
-  const missing = await readError(await postImage(app, undefined));
-  assert.deepEqual([missing.status, missing.code, missing.param], [400, "missing_file", "image"]);
-  const type = await app.request(PATH, { method: "POST", body: image });
-  assert.deepEqual([type.status, (await readError(type)).code], [415, "unsupported_media_type"]);
-  const json = await readError(await app.post(PATH, "{"));
-  assert.deepEqual([json.status, json.code], [400, "invalid_json"]);
-  const method = await app.request(PATH);
-  assert.deepEqual([method.status, method.headers.get("allow")], [405, "POST, OPTIONS"]);
-});
+mattingTest(
+  "remove_background: invalid requests are refused, and the field is named",
+  async (app) => {
+    const image = discFile(8, 8);
+    const ref = makeBase64(image);
+    const content = [{ type: "image", image_url: { url: ref } }];
+    const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
+    const user = (parts: unknown) => ({ messages: [{ role: "user", content: parts }] });
+    const cases: [Record<string, unknown>, number, string, string | undefined][] = [
+      [{ model: undefined }, 400, "invalid_value", "model"],
+      [{ model: "gpt-4o" }, 404, "model_not_found", "model"],
+      [{ messages: undefined }, 400, "invalid_value", "messages"],
+      [{ messages: [] }, 400, "invalid_value", "messages"],
+      [user("words"), 400, "invalid_value", "messages[0].content"],
+      [user([...content, ...content]), 400, "invalid_value", "messages[0].content"],
+      [user([audio]), 400, "unsupported_by_model", "messages[0].content[0]"],
+      [
+        user([{ type: "image", image_url: { url: "ftp://x/y" } }]),
+        400,
+        "invalid_value",
+        "messages[0].content[0].image_url.url",
+      ],
+      [
+        { messages: [{ role: "assistant", content: "no user" }] },
+        400,
+        "invalid_value",
+        "messages",
+      ],
+      [{ background: "greenish" }, 400, "invalid_value", "background"],
+      [{ background: "#12345" }, 400, "invalid_value", "background"],
+      [{ background: "#fff", mask_only: true }, 400, "invalid_value", "background"],
+      [{ mask_only: "yes" }, 400, "invalid_value", "mask_only"],
+      [{ crop: 1 }, 400, "invalid_value", "crop"],
+      [{ refine: {} }, 400, "invalid_value", "refine"],
+    ];
+    for (const [extra, status, code, param] of cases) {
+      const { message, ...error } = await readError(await app.post(PATH, mattingBody(ref, extra)));
+      assert.deepEqual(error, { status, code, ...(param && { param }) }, JSON.stringify(extra));
+      assert.ok(message.length > 10);
+    }
+    const fields: [Record<string, string>, number, string, string][] = [
+      [{ model: "gpt-4o" }, 404, "model_not_found", "model"],
+      [{ background: "#ggg" }, 400, "invalid_value", "background"],
+      [{ crop: "yes" }, 400, "invalid_value", "crop"],
+      [{ mask_only: "true", background: "#000" }, 400, "invalid_value", "background"],
+    ];
+    for (const [extra, status, code, param] of fields) {
+      const { message: _, ...error } = await readError(await postImage(app, image, extra));
+      assert.deepEqual(error, { status, code, param }, JSON.stringify(extra));
+    }
+    const missing = await readError(await postImage(app, undefined));
+    assert.deepEqual([missing.status, missing.code, missing.param], [400, "missing_file", "image"]);
+    const type = await app.request(PATH, { method: "POST", body: image });
+    assert.deepEqual([type.status, (await readError(type)).code], [415, "unsupported_media_type"]);
+    const json = await readError(await app.post(PATH, "{"));
+    assert.deepEqual([json.status, json.code], [400, "invalid_json"]);
+    const method = await app.request(PATH);
+    assert.deepEqual([method.status, method.headers.get("allow")], [405, "POST, OPTIONS"]);
+  },
+);
 
 Deno.test("remove_background: refused while no model is loaded, and by models of other kinds", async () => {
   await using loading = new TestApp();

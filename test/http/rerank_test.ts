@@ -35,7 +35,7 @@ async function flatError(app: TestApp, body: unknown, path: string): Promise<str
   return answer.error;
 }
 
-Deno.test("rerank answers as specified, the most relevant document first", async () => {
+Deno.test("rerank lists the documents with scores from 0 to 1, the most relevant first", async () => {
   for (const path of ["/rerank", "/v1/rerank"]) {
     const { object, model, results, usage } = await rerank(app, { model: "anything" }, path);
     assert.deepEqual({ object, model }, { object: "list", model: MODEL });
@@ -64,7 +64,7 @@ Deno.test("rerank keeps the order of documents with equal scores", async () => {
   assert.deepEqual(results.map(({ index }) => index), [...documents.keys()]);
 });
 
-Deno.test("rerank omits documents on request, and otherwise repeats them unchanged", async () => {
+Deno.test("rerank omits documents on request, and returns only the text of documents with other fields", async () => {
   for (const { document } of (await rerank(app, { return_documents: false })).results) {
     assert.equal(document, undefined);
   }
@@ -101,7 +101,7 @@ Deno.test("rerank of texts answers in text-embeddings-inference's format", async
   }
   const { answer: spelled } = await ask({ return_text: true, top_n: 1 });
   assert.deepEqual(spelled, [{ ...ranks[0], text: DOCUMENTS[BEST] }]);
-  // Clients of several servers name their documents twice.
+  // Clients for several servers send both fields; `documents` has precedence.
   assert.deepEqual((await rerank(app, { texts: ["shorter"] })).results, results);
   const { results: raw } = await rerank(app, { raw_scores: true });
   const { answer: logits } = await ask({ raw_scores: true });
@@ -186,7 +186,7 @@ Deno.test("rerank truncates long documents on request, and refuses them otherwis
   assert.equal(results[0]!.index, 1);
 });
 
-Deno.test("rerank reports faults of a request in the flat format, on every path", async () => {
+Deno.test("rerank reports faults of a request in the flat error format, on every path", async () => {
   const documents = DOCUMENTS;
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{ documents }, /^query: want a string that is not empty, saw nothing\.$/],

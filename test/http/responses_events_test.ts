@@ -13,7 +13,7 @@ function delta(text: string, logprobs: ChosenLogprob[], more: Partial<Delta> = {
   return { type: "delta", index: 0, text, logprobs, ...more };
 }
 
-/** The tokens of each text delta, and of the whole text. */
+/** The text and tokens of each text delta, and the tokens of each text in the final response. */
 function follow(deltas: readonly Delta[]) {
   const request = { model: "m", input: "Hi" };
   const builder = new ResponseBuilder({ id: "r", createdSeconds: 0, model: "m", request });

@@ -47,7 +47,7 @@ const NO_GENERATION: typeof NO_CHAT = [
   ["stop_token_ids", { stop_token_ids: [3] }],
 ];
 
-/** Fields that these models ignore. */
+/** Fields that models without sampling ignore. */
 const NO_WEIGHTS: typeof NO_CHAT = [
   ["min_tokens", { min_tokens: 2 }],
   ["ignore_eos", { ignore_eos: true }],
@@ -191,7 +191,7 @@ const BY_FILES: typeof NO_CHAT = [
   ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
 ];
 
-/** Fields that those models ignore. */
+/** Fields that models whose answers are files ignore. */
 const NO_FILE_LIMITS: typeof NO_CHAT = [
   ["stop", { stop: "a" }],
   ["max_tokens", { max_tokens: 4 }],

@@ -49,7 +49,7 @@ Deno.test("Listener does not pass a connection that closes silently to node:http
   for (const connection of await connectMany(listener.port, 50)) connection.close();
   const asking = await connect(listener.port);
   await asking.write(REQUEST);
-  // By then, earlier connections have been accepted.
+  // When this request is answered, the earlier connections have been accepted.
   assert.match(await readAll(asking), /here$/);
   await until(() => listener.figures.open === 0);
   assert.equal(sockets.count, 1);
@@ -76,7 +76,7 @@ Deno.test("Listener counts silent connections, and answers those that send a req
   assert.equal(listener.figures.open, 0);
 });
 
-Deno.test("Listener closes silent connections first, the longest silent one first, before one that has begun a request", async () => {
+Deno.test("Listener at its limit closes the connection that has been silent longest, not one that has begun a request", async () => {
   await using listener = new TestListener((_, response) => response.end("here"));
   const { figures, port } = listener;
   using begun = await connect(port);

@@ -53,7 +53,7 @@ async function readAnswer(response: Response): Promise<string> {
   return text.replaceAll(/"(?:id|created|cached_tokens)":\s*(?:"[^"]*"|\d+)/g, '""');
 }
 
-Deno.test("general: paired paths return identical responses, in JSON or as events that end in [DONE]", async () => {
+Deno.test("general: paths with and without /v1 return identical responses, in JSON or as events that end in [DONE]", async () => {
   const body = { model: MODEL, messages: text, temperature: 0, max_tokens: 5 };
   for (const stream of [undefined, false, true]) {
     const responses = await Promise.all(

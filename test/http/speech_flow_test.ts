@@ -86,7 +86,7 @@ Deno.test("clients that do not read delay no others", async () => {
   const short = await held.post(PATH, speechBody({ input: "A short one." }));
   assert.equal(short.status, 200);
   await short.bytes();
-  // Waits until all of them run.
+  // Waits until all held requests run.
   while (await readFigure(held, "sequences_running") < readers.length);
   await Promise.all(readers.map((reader) => reader.cancel()));
   while (held.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));

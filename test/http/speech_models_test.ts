@@ -33,7 +33,7 @@ async function withApp(
 }
 
 for (const model of ["moonshine", "wav2vec2"] as const) {
-  Deno.test(`transcriptions with ${model}return the text in every format, as a stream, and in a chat`, async () => {
+  Deno.test(`transcriptions with ${model} return the text in every format, as a stream, and in a chat`, async () => {
     await withApp(model, async (app) => {
       const text = readText(model);
       const ask = (fields: Record<string, string>) => postSpeech(app, AUDIO, fields);
@@ -72,7 +72,7 @@ for (const model of ["moonshine", "wav2vec2"] as const) {
   });
 }
 
-Deno.test("transcriptions: words have times if letters do; for models without times they are refused", async () => {
+Deno.test("transcriptions: words have times if the model gives times of letters, and are refused otherwise", async () => {
   const asked = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
   await withApp("wav2vec2", async (app) => {
     const { words, segments } = await (await postSpeech(app, AUDIO, asked)).json();
@@ -142,7 +142,7 @@ Deno.test("transcriptions: a temperature gives different words, and 0 always the
   });
 });
 
-/** Makes a CTC graph that stacks frames. */
+/** Makes a CTC graph: splits the samples into frames of 400, and multiplies each by weights to 32 logits. */
 function addFrames(numFrames: number): GraphBuilder {
   const graph = new GraphBuilder({ seed: 5 });
   const frames = graph.add("Reshape", ["input_values", graph.ints([1, numFrames, 400])]);
@@ -192,8 +192,8 @@ Deno.test("transcriptions: weights may be in separate files", async () => {
   );
 });
 
-Deno.test("transcriptions: a failing run only ends its own request", async () => {
-  // One second, like the warm-up's sound.
+Deno.test("transcriptions: a failing run of the graph ends only its own request", async () => {
+  // One second fits this graph, which the warm-up runs with one second too.
   const good = makeWav(goldenSound(1));
   await withApp("wav2vec2", async (app) => {
     for (let round = 0; round < 2; round++) {
@@ -228,7 +228,7 @@ Deno.test("transcriptions: eight at a time give the same as alone, and clients t
   assert.ok(await server.figure("hearth_audio_seconds_total") >= 9 * SECONDS);
 });
 
-Deno.test("an endless recording stops when its client disconnects", async () => {
+Deno.test("the transcription of a ten-minute recording stops when its client disconnects", async () => {
   await using tiny = await makeTinySpeech("moonshine");
   const { spawnWorker, workers } = fragileSpawner();
   await using server = await TestServer.start({ folder: tiny.folder, spawnWorker });

@@ -1,4 +1,4 @@
-/** Requests of clients for other servers have the same meaning here. */
+/** Requests in the spellings of other servers' APIs have the same meaning here. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/image/png.ts";
 import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
@@ -120,7 +120,7 @@ Deno.test("chat: a small top_n_sigma keeps only the likeliest tokens, and 0 and 
   for (const off of [0, -1]) assert.equal(await text({ top_n_sigma: off }), hot);
 });
 
-Deno.test("chat: each name of the switch turns thinking on and off", async () => {
+Deno.test("chat: thinking is turned on and off by the fields of all APIs", async () => {
   const thought = "The user asks for the capital of France.";
   const on: readonly Fields[] = [
     { enable_thinking: true },
@@ -207,7 +207,7 @@ Deno.test("chat: `any` forces a call, tools may be flat, and hosted tools are ig
   }
 });
 
-Deno.test("chat: parts of other APIs are accepted, including images in every format", async () => {
+Deno.test("chat: text parts of other APIs are accepted, and images in every format are recognized", async () => {
   const plain = await readChoice(app, {});
   const text = "What is the capital of France?";
   for (const type of ["input_text", "output_text"]) {
@@ -246,7 +246,7 @@ Deno.test("chat streams can be read strictly if a thought stays in the text", as
   assert.match(text, /^<think>\nThe user .*\n<\/think>\n\nThe capital of France is Paris\.$/);
 });
 
-Deno.test("/reranking is /rerank", async () => {
+Deno.test("/reranking answers like /rerank", async () => {
   await using app = await new TestApp({ model: "hearth-demo-rerank" }).ready();
   const body = { query: "What does a cow say?", documents: ["A cow says moo.", "Rome"] };
   for (const path of ["/reranking", "/v1/reranking"]) {

@@ -33,13 +33,13 @@ class SentEvents implements TaskEvents<ChatEvent> {
 
 const DELTA: ChatEvent = { type: "delta", index: 0, text: "x" };
 
-function readReader(response: Response): ReadableStreamDefaultReader<string> {
+function getReader(response: Response): ReadableStreamDefaultReader<string> {
   return response.body!.pipeThrough(new TextDecoderStream()).getReader();
 }
 
 Deno.test("streamEvents() writes one comment line in every pause, and loses no event", async () => {
   const events = new SentEvents();
-  const reader = readReader(
+  const reader = getReader(
     streamEvents(events, (event) => `data: ${event.type}\n\n`, { requestId: "r", keepAliveMs: 5 }),
   );
   for (let round = 0; round < 3; round++) {
@@ -57,7 +57,7 @@ Deno.test("streamEvents() writes one comment line in every pause, and loses no e
 Deno.test("streamEvents() loses no event with clients that ignore blocks that begin with a comment", async () => {
   const events = new SentEvents();
   const options = { requestId: "r", keepAliveMs: 5, emptyEvent: "data: empty\n\n" };
-  const reader = readReader(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
+  const reader = getReader(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
   assert.equal((await reader.read()).value, ": keep-alive\n");
   events.send(DELTA);
   events.end();
@@ -71,7 +71,7 @@ Deno.test("streamEvents() loses no event with clients that ignore blocks that be
 
 Deno.test("streamEvents() ends the events when its reader disconnects in a pause", async () => {
   const events = new SentEvents();
-  const reader = readReader(streamEvents(events, () => "", { requestId: "r", keepAliveMs: 5 }));
+  const reader = getReader(streamEvents(events, () => "", { requestId: "r", keepAliveMs: 5 }));
   await reader.read();
   await reader.cancel();
   assert.ok(events.hasReturned);

@@ -10,7 +10,7 @@ import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const ONE_AT_A_TIME = { engine: { prefixCache: true, maxSequences: 1 } };
 
-/** Keeps timers of this delay from firing, so that what is awaited must have another cause. */
+/** Keeps timers of this delay from firing, so that no timeout sends the headers. */
 function stopTimers(delayMs: number): Disposable {
   const { setTimeout } = globalThis;
   const stopped = (run: () => void, ms?: number) => setTimeout(run, ms === delayMs ? 2 ** 30 : ms);

@@ -12,7 +12,7 @@ import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const KEEP_ALIVE_MS = 10_000;
 
-/** Makes every moment count as a pause, until it is disposed. */
+/** Shortens the wait before a keep-alive comment to 0 ms, until it is disposed. */
 function hurrySilences(): Disposable {
   const { setTimeout } = globalThis;
   globalThis.setTimeout =

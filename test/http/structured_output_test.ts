@@ -9,7 +9,7 @@ import { Random } from "../unit/engine/random.ts";
 const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
-/** Fewer on WebGPU: a software adapter is many times slower, and all that a device gets of a schema is its masks. */
+/** Fewer on WebGPU: a software adapter is many times slower, and of a schema the device gets only masks of tokens. */
 const NUM_SCHEMAS = { cpu: 32, webgpu: 6 };
 const NUM_AT_ONCE = 16;
 
@@ -90,7 +90,7 @@ for (const device of ["cpu", "webgpu"] as const) {
         finish_reason,
         tokens: logprobs!.content!.map(({ token }) => token),
       }));
-    // On a GPU, steps of different sizes run in different kernels, which round too differently in half precision.
+    // On a GPU, steps of different sizes run in different kernels, whose rounding differs too much in half precision.
     const dtype = device === "webgpu" ? "fp32" : undefined;
     const alone = [];
     {
@@ -98,7 +98,7 @@ for (const device of ["cpu", "webgpu"] as const) {
         .ready();
       for (const body of bodies) alone.push(strip(await complete(app, body)));
     }
-    // Together they need more blocks than there are: the newest return theirs and are computed again.
+    // Together they need more blocks than there are: the newest sequences lose theirs and are computed again.
     await using app = await new TestApp({
       device,
       dtype,

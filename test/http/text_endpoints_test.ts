@@ -135,7 +135,7 @@ Deno.test("/tokenize and /apply-template accept text-only conversations of visio
   assert.equal(body.error.param, "messages[0].content[1]");
 });
 
-Deno.test("/tokenize and /detokenize refuse what they cannot do", async () => {
+Deno.test("/tokenize, /detokenize and /apply-template refuse invalid requests", async () => {
   const cases: [string, unknown, string | undefined][] = [
     ["/tokenize", {}, "prompt"],
     ["/tokenize", { prompt: "a", content: "b" }, "prompt"],
@@ -188,7 +188,7 @@ Deno.test("/score gives the same scores as /rerank, in the order of the request"
   const [, second, ...more] = (await post("/score", pairs, rerank)).body.data;
   assert.ok(Math.abs(second.score - scored.data[1].score) < 1e-4);
   assert.equal(more.length, 0);
-  // Any number of documents is one request.
+  // A request may have hundreds of pairs.
   const text_2 = Array(400).fill(documents[1]);
   const many = await post("/score", { text_1: Array(400).fill("fruit"), text_2 }, rerank);
   assert.equal(many.status, 200);
@@ -292,7 +292,7 @@ Deno.test("/completions returns the offset of each token, across stop strings an
   }
 });
 
-/** The tokens of `text`; for each after the first, from a request of its own, its log-probability and the likeliest. */
+/** The tokens of `text`; for each but the first, its log-probability and the likeliest token, by a separate request. */
 async function scoreOneByOne(text: string) {
   const { body: { tokens } } = await post("/tokenize", { prompt: text });
   const answers = await Promise.all(
@@ -340,7 +340,7 @@ Deno.test("/completions scores a prompt as evaluation harnesses request it", asy
   logprobs.top_logprobs.slice(1).forEach((top: Record<string, number>, i: number) =>
     assert.equal(top[logprobs.tokens[i + 1]], logprobs.token_logprobs[i + 1])
   );
-  // How the harness tests whether the model would have generated the same text.
+  // The harness tests in this manner whether the model would have generated the same text.
   const isGreedy = (at: number) =>
     logprobs.token_logprobs[at] === Math.max(...Object.values<number>(logprobs.top_logprobs[at]));
   assert.ok(isGreedy(wanted.tokens.length), "the token that was chosen is the likeliest");
@@ -424,7 +424,7 @@ Deno.test("prompt_logprobs in completions and chat: vLLM's format, on request", 
   assert.deepEqual([streamed.status, streamed.body.error.param], [400, "prompt_logprobs"]);
 });
 
-Deno.test("/completions returns the best of several", async () => {
+Deno.test("/completions with best_of returns the n likeliest of its choices", async () => {
   const request = {
     ...{ model: "hearth-demo-chat", prompt: "Once upon a time", seed: 5, max_tokens: 8 },
     temperature: 1.5,

@@ -25,7 +25,7 @@ function stringBytes(value: unknown): number {
   );
 }
 
-/** The same for JSON text. */
+/** UTF-8 bytes of all names and strings in JSON text. */
 const getBytes = (json: string) => stringBytes(JSON.parse(json));
 
 /** A chat request with `part` as its only part. */
@@ -114,7 +114,7 @@ Deno.test("TextMeter counts only the UTF-8 bytes of strings, in any notation", (
         ).join("")
       }"`,
     ];
-    // A surrogate pair with one escaped half cannot be encoded.
+    // In `mixed`, half of a surrogate pair may be escaped; UTF-8 cannot encode the other half.
     const [plain, escaped, mixed] = written.map((value) =>
       `{"input" : [\n${value}, 123456, true ,${value}]}`
     );
@@ -142,7 +142,7 @@ Deno.test("TextMeter.maxDepth ignores brackets in strings", () => {
   assert.equal(measure("[".repeat(500)).maxDepth, 500);
 });
 
-Deno.test("TextMeter measures the same for any division of the bytes", () => {
+Deno.test("TextMeter measures the same depth and almost the same text for any division of the bytes", () => {
   const random = new Random(1);
   const pieces = [
     "{",

@@ -175,7 +175,7 @@ Deno.test("tools: tool_choice none shows the model no tools and passes on no cal
   assert.equal(none.usage.prompt_tokens, without.usage.prompt_tokens);
   assert.equal(none.choices[0]!.finish_reason, "stop");
   assert.equal("tool_calls" in none.choices[0]!.message, false);
-  // Even if the messages tell the model about them.
+  // The template's own argument still shows the tools to the model.
   const told = await complete(app, {
     tool_choice: "none",
     chat_template_kwargs: { tools: TOOLS },
@@ -287,7 +287,7 @@ Deno.test("reasoning: thought is separate from the text, with and without a stre
   assert.deepEqual(chunks.at(-1)!.usage!.completion_tokens_details, { reasoning_tokens: 13 });
 });
 
-Deno.test("reasoning: a choice that is spelled like it is answered verbatim", async () => {
+Deno.test("reasoning: a guided choice that looks like a thought is answered verbatim", async () => {
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   for (const guided of ["<think>a</think>b", "\n<think>\na", "a</think>b"]) {
     for (const enable_thinking of [true, false]) {
@@ -329,7 +329,7 @@ Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning
   assert.ok(chunks.every(({ choices }) => !("reasoning_content" in choices[0]!.delta)));
 });
 
-Deno.test("reasoning: --reasoning-field names its field, reasoning_format leaves it in the text", async () => {
+Deno.test("reasoning: --reasoning-field names the thought's field, reasoning_format hides it or leaves it in the text", async () => {
   await using app = await new TestApp({ settings: { reasoningField: "reasoning" } }).ready();
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const asked = { messages, tools: undefined, chat_template_kwargs: { enable_thinking: true } };
@@ -354,7 +354,7 @@ Deno.test("reasoning: --reasoning-field names its field, reasoning_format leaves
     }
     assert.deepEqual(streamed, wanted);
   }
-  // An answer that ends within the thought also ends with the marker.
+  // An answer that is cut off within the thought also ends with </think>.
   const cut = { ...asked, reasoning_format: "none", max_tokens: 5 };
   assert.match((await complete(app, cut)).choices[0]!.message.content!, /<\/think>\n\n$/);
   const parts = (await stream(app, cut)).map(({ choices: [choice] }) =>

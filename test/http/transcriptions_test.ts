@@ -206,7 +206,7 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: unsupported fields are refused by name", async () => {
+speechTest("transcriptions: invalid values are refused, and the field is named", async () => {
   const audio = await readRecording(CLIP.file);
   const cases: [Record<string, string>, string, string][] = [
     [{ response_format: "docx" }, "unsupported_format", "response_format"],
@@ -310,9 +310,9 @@ speechTest("transcriptions: three simultaneous uploads give the same as each alo
 speechTest("transcriptions: a client that disconnects frees everything", async () => {
   await using server = await openSpeechServer({ engine: { prefixCache: true, maxSequences: 1 } });
   const samples = await decodeWhole(await readRecording("long_40s.wav"));
-  // Three minutes, so that no machine finishes before the last client disconnects.
+  // More than three minutes, so that no machine finishes before the client disconnects.
   const audio = makeWav(Array.from({ length: 5 }, () => [...samples]).flat());
-  // One is being processed and one waits when both disconnect, at any point of their work.
+  // Of the two requests, one is processed and one waits when both are aborted.
   const withWords = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
   for (
     const [afterMs, fields] of [[0, {}], [30, withWords], [300, {}], [400, withWords]] as const

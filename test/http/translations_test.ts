@@ -24,7 +24,7 @@ async function translate(app: TestApp, fields: Record<string, string> = {}, file
 
 /**
  * Copies the built-in recogniser with files that say that it can translate. It was not trained for that, but is
- * prompted as if it was.
+ * prompted as if it was. `swapsTasks` exchanges the tokens of the two tasks.
  */
 async function copyThatTranslates(
   { swapsTasks = false } = {},
@@ -114,7 +114,7 @@ speechTest(
     };
     const transcribed = await readSegments(app, "/v1/audio/transcriptions");
     const translated = await readSegments(app, PATH);
-    // The probabilities differ for every text.
+    // At least the log-probabilities differ between the two tasks.
     assert.notDeepEqual(translated, transcribed);
     assert.deepEqual(translated, await readSegments(otherApp, "/v1/audio/transcriptions"));
     assert.deepEqual(transcribed, await readSegments(otherApp, PATH));

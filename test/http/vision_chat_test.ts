@@ -56,7 +56,7 @@ Deno.test("chat: the official client sends images as data, by address, several a
     `${base}/1.png`.replace("http:", "HTTP:"),
   ]));
   assert.deepEqual(byShouting.choices, byData.choices);
-  // 24 patches each, 4 to a token.
+  // An image has 24 patches, 4 to a token, and a token before and after them.
   const alone = await client.chat.completions.create(ask([dataUrl(first)]));
   assert.equal(byData.usage!.prompt_tokens - alone.usage!.prompt_tokens, 6 + 2);
   assert.ok(byAddress.usage!.prompt_tokens_details!.cached_tokens! >= 16);
@@ -75,12 +75,12 @@ Deno.test(`chat: ${NUM_FILES} damaged images get 400 or an answer, and affect no
   await using folder = await makeVisionFolder("idefics3");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const random = new Random(5);
-  const sound = dataUrl(drawImage(0, SIZE));
+  const intact = dataUrl(drawImage(0, SIZE));
   const ask = async (url: string) => {
     const response = await app.post("/v1/chat/completions", body(url));
     return { status: response.status, json: await response.json() };
   };
-  const wanted = (await ask(sound)).json.choices[0].message.content;
+  const wanted = (await ask(intact)).json.choices[0].message.content;
   let numAnswers = 0;
   for (let from = 0; from < NUM_FILES; from += AT_ONCE) {
     const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => {
@@ -94,7 +94,7 @@ Deno.test(`chat: ${NUM_FILES} damaged images get 400 or an answer, and affect no
         assert.equal(json.error.param, "messages[0].content[0]");
       }
     }
-    assert.equal((await ask(sound)).json.choices[0].message.content, wanted);
+    assert.equal((await ask(intact)).json.choices[0].message.content, wanted);
   }
   assert.ok(numAnswers > 0 && numAnswers < NUM_FILES, `${numAnswers} answers`);
 });

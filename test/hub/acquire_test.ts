@@ -18,7 +18,7 @@ interface Scene {
   get(options?: Partial<AcquireOptions & ModelChoice>): Promise<readonly string[]>;
 }
 
-/** Sets up a hub and a cache. `get` gets the model for the CPU, and returns the graphs that are then in the cache. */
+/** Sets up a hub and a cache. `get` acquires the model, by default for the CPU, and returns the graphs in the cache. */
 async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
   configureLog({ level: "error", format: "text" });
   await using hub = new FakeHub();

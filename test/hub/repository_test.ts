@@ -78,7 +78,7 @@ Deno.test("fetchRepository() names the address of a hub that cannot be reached",
   assert.match(message, /refused.*Check the network, or name another hub with HF_ENDPOINT\.$/);
 });
 
-Deno.test("fetchRepository() only leaves out files whose names could mean something else", async () => {
+Deno.test("fetchRepository() leaves out only files whose names are unsafe", async () => {
   const odd = ["../evil", "/etc/passwd", "a/../../b", "C:x", "a\\b", "", "a//b"];
   for (const path of [...odd, "a\u001b[2Jb", "a\nb", "a\u202eb", "x".repeat(2000)]) {
     await using hub = new FakeHub();
@@ -105,7 +105,7 @@ async function askUrl(url: string): Promise<Error> {
   ).then(() => assert.fail("It went well."), (error: Error) => error);
 }
 
-Deno.test("fetchRepository() names HF_ENDPOINT if it is not an address of the web", async () => {
+Deno.test("fetchRepository() names HF_ENDPOINT if it is not an http or https URL", async () => {
   for (const url of ["hf-mirror.com", "file:///tmp/hub", "https://"]) {
     const { message } = await askUrl(url);
     assert.match(message, /^HF_ENDPOINT: want an address such as https:\/\/huggingface\.co, saw "/);

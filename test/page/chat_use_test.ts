@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
-/** Tests everything that a user does with a conversation, except for writing in it. */
+/** Tests what a user does with conversations: asking, stopping, editing, deleting, exporting. */
 import assert from "node:assert/strict";
 import type { KeyInput } from "puppeteer-core";
 import { DESKTOP, PHONE, Tab } from "../fixtures/page/browser.ts";
@@ -167,7 +167,7 @@ pageTest("page: an answer is regenerated next to the old one", CHAT, async (visi
 });
 
 pageTest("page: an unanswered question is asked again", CHAT, async ({ tab }) => {
-  // The page has requested the model by then.
+  // When the message can be typed, the page has requested the model.
   await tab.fill("Message", "What does a cow say?");
   await tab.page.setOfflineMode(true);
   await tab.page.keyboard.press("Enter");
@@ -230,7 +230,7 @@ pageTest(
     await tab.click("Undo");
     await page.waitForFunction(() => document.querySelectorAll(".side .entry").length === 4);
     await tab.click("Delete Where is Rome?");
-    // A click that is faster than any user is not stored.
+    // Waits until the deletion is stored: no user reloads as fast as a test.
     await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 500)));
     await page.reload();
     await page.waitForSelector(".side .entry");
@@ -459,9 +459,9 @@ Deno.test({
       });
       assert.equal(covered, false, `${panel} covers Send`);
     }
-    // A window that is widened and narrowed again folds them automatically.
+    // The panels are folded again when the window was widened and narrowed.
     await page.setViewport(DESKTOP);
-    // The other tab: it has received the event that it is wide.
+    // An open panel of conversations shows that the page has handled the wide window.
     await page.waitForFunction(() => {
       const open = [...document.querySelectorAll(".side[open] summary")];
       return open.length === 1 && open[0]!.textContent === "Conversations";

@@ -25,7 +25,7 @@ async function readText(answer: ModelAnswer): Promise<string> {
   return text;
 }
 
-/** A server that counts its connections. */
+/** Calls `use` with a client of a server that counts its connections. */
 async function withCounted(
   listener: RequestListener,
   use: (client: ModelClient, numConnections: () => number) => Promise<void>,
@@ -116,7 +116,7 @@ Deno.test("ModelClient reads a body that ends with the connection, and detects a
 Deno.test("ModelClient resends a request that a closing connection did not accept", async () => {
   await withCounted((incoming, outgoing) => {
     outgoing.end("ok");
-    // Like an idle timeout.
+    // Closes the connection after the answer, as an idle timeout does.
     outgoing.on("finish", () => setTimeout(() => incoming.socket.destroy(), 20));
   }, async (client, numConnections) => {
     for (let n = 1; n <= 5; n++) {

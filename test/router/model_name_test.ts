@@ -46,7 +46,7 @@ const BODIES = [
   `{"":"model","model":""}`,
 ];
 
-Deno.test("JsonModelName finds the same as JSON.parse, in chunks of any length", () => {
+Deno.test("JsonModelName finds the same name as JSON.parse, in chunks of any length", () => {
   for (const text of BODIES) {
     const body = encoder.encode(text);
     for (let length = 1; length <= body.length; length++) {

@@ -15,7 +15,7 @@ const MODELS = [
   model("vectors", "embedding", ["vectors", "chat"]),
 ];
 
-Deno.test("chooseModel() chooses by name, then by alias, then the model that answers to all", () => {
+Deno.test("chooseModel() chooses by name, then by alias, then the model that answers to every name", () => {
   for (
     const [name, id] of [
       ["chat", "chat"],

@@ -81,7 +81,7 @@ Deno.test("router: models are loaded on demand, and the least recently used ends
   assert.equal((await embed(url)).status, 200);
   const rooted = await post(url, { inputs: ["a", "b"] });
   assert.deepEqual((await rooted.json()).map((vector: number[]) => vector.length), [128, 128]);
-  // By its alias.
+  // The chat model is found by its alias too.
   assert.equal((await chat(url, { model: `hearth/${CHAT}` })).status, 200);
   assert.equal((await statuses(url))[EMBED], "loaded");
   const ranked = await (await rerank(url)).json();
@@ -112,7 +112,7 @@ Deno.test("router: a killed model process ends its streams with an error and is 
   await using router = startRouter([CHAT, EMBED]);
   const url = await router.url();
   await (await embed(url)).body!.cancel();
-  // Eight at a time are not finished by then, even with a fast model and a slow test process.
+  // Eight answers at a time are not finished before the kill, even with a fast model and a slow test process.
   const streaming = await chat(url, { ...ENDLESS, n: 8, stream: true });
   const reader = streaming.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = (await reader.read()).value!;
@@ -122,7 +122,7 @@ Deno.test("router: a killed model process ends its streams with an error and is 
   const last = readStrictly(text).at(-1);
   assert.equal(last.error.code, "inference_failed");
   assert.match(last.error.message, /hearth-demo-chat ended/);
-  // The other is still the same process.
+  // The embedding model still runs in the same process.
   assert.equal((await embed(url)).status, 200);
   assert.equal(childPids(router).get(EMBED), pids.get(EMBED));
   const again = await chat(url);
@@ -148,7 +148,7 @@ Deno.test("router: a model that cannot be loaded does not affect the others", as
   Deno.removeSync(broken, { recursive: true });
 });
 
-Deno.test("router: a stream has its head while its model is loaded, and an error is an event", async () => {
+Deno.test("router: a stream's headers arrive while its model is loading, and a failure to load is an event", async () => {
   const broken = Deno.makeTempDirSync();
   Deno.writeTextFileSync(`${broken}/config.json`, "{");
   await using router = startRouter([CHAT, broken]);
@@ -163,14 +163,14 @@ Deno.test("router: a stream has its head while its model is loaded, and an error
   );
   assert.equal(first.error.code, "model_not_loaded");
   assert.equal(rest.length, 0);
-  // The error is known by now.
+  // The router now knows the error before it answers.
   const again = await chat(url, { stream: true, model: broken.split("/").at(-1)! });
   assert.equal(again.status, 503);
   await again.body!.cancel();
   Deno.removeSync(broken, { recursive: true });
 });
 
-Deno.test("router: keys, hosts and origins are checked once, and a disconnecting client ends its request", async () => {
+Deno.test("router: keys and origins are checked by the router alone, and a disconnecting client ends its request", async () => {
   await using router = startRouter([CHAT], [
     "--api-key",
     "secret",
@@ -225,7 +225,7 @@ Deno.test("router: keys, hosts and origins are checked once, and a disconnecting
   await until(async () => (await running()).every((count) => count === 0));
 });
 
-Deno.test("router: a form that names its model after the file, or not at all, reaches it", async () => {
+Deno.test("router: a form that names its model after the file, or not at all, reaches the speech model", async () => {
   await using router = startRouter(["hearth-demo-asr", EMBED]);
   const url = await router.url();
   const sample = new Blob([
@@ -317,7 +317,7 @@ Deno.test("router: models are ended until another fits in the memory", async () 
   Deno.removeSync(config);
 });
 
-Deno.test("router: its description contains its own endpoints and those of the models", async () => {
+Deno.test("router: openapi.json describes the router's own endpoints and those of the models", async () => {
   await using router = startRouter([EMBED, "hearth-demo-asr"]);
   const url = await router.url();
   const { paths, components, info } = await (await fetch(`${url}/openapi.json`)).json();

@@ -3,7 +3,7 @@ import { readSources } from "../fixtures/files/sources.ts";
 
 const EXPORT = /^export (?:abstract |async )?(?:const|function\*?|class|interface|type) (\w+)/gm;
 
-/** Whether an example in a doc comment calls a function: it runs as a separate file. */
+/** Whether an example in a doc comment calls the function; examples run as separate files. */
 function isInExample(text: string, name: string): boolean {
   const examples = text.match(/^ \* ```ts$[^]*?^ \* ```$/gm) ?? [];
   return examples.some((example) => new RegExp(`\\b${name}\\(`).test(example));
@@ -11,10 +11,10 @@ function isInExample(text: string, name: string): boolean {
 
 Deno.test("every export is used in another file, or in an example", async () => {
   const files = await readSources(["src", "kernels", "scripts", "test"]);
-  const getFiles = new Map<string, number>();
+  const numFiles = new Map<string, number>();
   for (const text of files.values()) {
     for (const word of new Set(text.match(/\w+/g))) {
-      getFiles.set(word, (getFiles.get(word) ?? 0) + 1);
+      numFiles.set(word, (numFiles.get(word) ?? 0) + 1);
     }
   }
   const unused = [...files].flatMap(([path, text]) =>
@@ -22,7 +22,7 @@ Deno.test("every export is used in another file, or in an example", async () => 
     !/^(?:src|kernels(?!\/wasm))\//.test(path)
       ? []
       : Array.from(text.matchAll(EXPORT), ([, name]) => name!)
-        .filter((name) => getFiles.get(name) === 1 && !isInExample(text, name))
+        .filter((name) => numFiles.get(name) === 1 && !isInExample(text, name))
         .map((name) => `${path}: ${name}`)
   );
   assert.deepEqual(unused, []);

@@ -54,7 +54,7 @@ async function readImports(
   return { modules: reached, packages };
 }
 
-/** Packages of all modules, which a start of the entry point fetches. */
+/** The packages that a start of the entry point fetches: those of all modules. */
 async function readPackages(entry: string): Promise<ReadonlySet<string>> {
   return (await readImports(entry)).packages;
 }
