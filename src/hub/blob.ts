@@ -20,7 +20,7 @@ export interface BlobOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly repository: Repository;
   readonly file: HubFile;
-  /** Called with the number of bytes so far. It decreases when a wrong file is discarded. */
+  /** Called with the number of bytes so far. The number falls when a wrong file is discarded. */
   readonly onBytes: (bytes: number) => void;
 }
 

@@ -224,11 +224,11 @@ export function nameUnread(file: Uint8Array, kind: "audio" | "image"): string | 
   return signatures.find(([, offset, text]) => hasText(file, offset, text))?.[0];
 }
 
-/**
- * Bytes of a packet of a transport stream, without and with a timestamp before it; and how many packets are checked.
- */
+/** Bytes of a transport stream's packet. */
 const PACKET_BYTES = 188;
+/** Bytes of a transport stream's packet with a timestamp before it. */
 const TIMED_PACKET_BYTES = 192;
+/** Number of packets that are checked. */
 const NUM_PACKETS = 3;
 
 /** Whether a file begins with packets of a transport stream, each of which begins with the same byte. */

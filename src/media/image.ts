@@ -143,8 +143,9 @@ async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promi
 
 /** Largest profile; most have from 500 bytes to a few hundred kilobytes. */
 const MAX_PROFILE_BYTES = 4 * 2 ** 20;
-/** Offsets in a profile's header: of its colour space, and of its signature. */
+/** Offset of the colour space in a profile's header. */
 const COLOR_SPACE_AT = 16;
+/** Offset of the signature in a profile's header. */
 const MARK_AT = 36;
 
 const READERS: Readonly<Record<string, (file: Uint8Array<ArrayBuffer>) => Uint8Array | undefined>> =
@@ -167,8 +168,8 @@ export function readColorProfile(file: Uint8Array<ArrayBuffer>): Uint8Array | un
 }
 
 /**
- * Finds the profile among the chunks of a PNG file (length, type, data, checksum). It comes before the pixels, and its
- * name precedes it.
+ * Finds the profile among the chunks of a PNG file (length, type, data, checksum). Its chunk comes before the pixels,
+ * and begins with the profile's name.
  */
 function readPng(file: Uint8Array): Uint8Array | undefined {
   const view = viewData(file);

@@ -143,8 +143,8 @@ interface LinearModel {
 /**
  * Fits a plane to an image of the same size: the guided filter. Within each square window, the plane is approximated by
  * the linear function of the image's colours that fits it best. So the result can have an edge where the image has one,
- * and is smooth where the image is even. It may be enlarged and applied to a larger version of the image, whose details
- * it then follows.
+ * and is smooth where the image is even. The coefficients may be enlarged and applied to a larger version of the image:
+ * the result then follows the details of that version.
  *
  * @see K. He, J. Sun, X. Tang: Guided Image Filtering, TPAMI 2013
  * @see K. He, J. Sun: Fast Guided Filter, 2015, arXiv:1505.00996

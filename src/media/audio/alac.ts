@@ -10,9 +10,11 @@ import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 interface AlacConfig {
   readonly frameSamples: number;
   readonly depth: number;
-  /** Parameters of the Golomb code: how fast its mean adapts, the initial mean, and the most bits of a remainder. */
+  /** How fast the mean of the Golomb codes adapts. */
   readonly historyRate: number;
+  /** Initial mean of the Golomb codes. */
   readonly initialHistory: number;
+  /** Most bits of a Golomb code's remainder. */
   readonly maxRemainderBits: number;
   readonly numChannels: number;
   readonly sampleRateHz: number;

@@ -155,8 +155,9 @@ export function createMsAdpcm(numChannels: number): BlockDecoder {
   };
 }
 
-/** Bytes of a frame of 160 samples, and of a pair of frames in WAV. */
+/** Bytes of a frame, which holds 160 samples. */
 export const GSM_FRAME_BYTES = 33;
+/** Bytes of a pair of frames in WAV. */
 export const GSM_WAV_BYTES = 65;
 
 const FRAME_SAMPLES = 160;

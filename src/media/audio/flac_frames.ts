@@ -179,7 +179,7 @@ const CRC16 = makeTable({ polynomial: 0x8005, numBits: 16 });
 
 /** Minimum number of bytes after a frame's header: a subframe's header and the checksum. */
 const MIN_BODY_BYTES = 3;
-/** More than any encoder writes: twice an uncompressed frame of 8 channels of 16,384 samples of 32 bits. */
+/** More than any encoder writes: twice an uncompressed frame (8 channels × 16,384 samples × 4 bytes). */
 const MAX_FRAME_BYTES = 1 << 20;
 const RESERVED_RATE = 15;
 const RESERVED_BITS = 3;

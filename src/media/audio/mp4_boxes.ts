@@ -141,8 +141,9 @@ const RUN_FLAG = {
   composition: 0x800,
 } as const;
 
-/** Offsets in version 1 of a sample entry: of the number of samples per block, and of the number of bytes per block. */
+/** Offset, in version 1 of a sample entry, of the number of samples in a block. */
 const SAMPLES_AT = 28;
+/** Offset, in version 1 of a sample entry, of the number of bytes in a block. */
 const BLOCK_BYTES_AT = 36;
 
 /**

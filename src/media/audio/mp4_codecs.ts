@@ -20,8 +20,9 @@ export interface SampleEntry {
   readonly numChannels: number;
   readonly sampleRateHz: number;
   readonly bitsPerSample: number;
-  /** Flags of `lpcm`, and bytes of a block of all channels; 0 if the entry has no such fields. */
+  /** Flags of `lpcm`; 0 if the entry has none. */
   readonly pcmFlags: number;
+  /** Bytes of a block with all channels; 0 if the entry does not give them. */
   readonly blockBytes: number;
   /** The boxes that describe the codec. */
   readonly details: readonly Box[];

@@ -56,7 +56,7 @@ function* listRuns(short: string, long: string): Generator<readonly [string, num
   for (const [i, code] of LONGEST.split(/\s+/).entries()) yield [code, 1792 + 64 * i];
 }
 
-/** Lengths of runs. A length of 64 or more is followed by another, which is added to it. */
+/** Codes for the lengths of runs. After a length of 64 or more comes another code, whose length is added. */
 const WHITE_RUNS = makeTable(listRuns(WHITE, LONG_WHITE));
 const BLACK_RUNS = makeTable(listRuns(BLACK, LONG_BLACK));
 

@@ -151,8 +151,9 @@ function viewToBytes({ buffer, byteOffset, byteLength }: DataView): Uint8Array<A
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
 }
 
-/** Bytes of a box's header, and of the version and flags that may follow it. */
+/** Bytes of a box's header. */
 const HEAD_BYTES = 8;
+/** Bytes of the version and flags that may follow a box's header. */
 const VERSION_BYTES = 4;
 
 /**

@@ -14,8 +14,9 @@ const RGB = 2;
 const PALETTE = 3;
 const CMYK = 5;
 const YCBCR = 6;
-/** Two variants of CIELab: with signed a and b; and as in ICC profiles, with 128 added. */
+/** CIELab with signed a and b. */
 const CIE_LAB = 8;
+/** CIELab as in ICC profiles: 128 is added to a and b. */
 const ICC_LAB = 9;
 
 /** The compression whose decoder already converts YCbCr to RGB. */

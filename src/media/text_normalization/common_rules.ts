@@ -13,6 +13,7 @@ const { raw } = String;
 
 /** Top-level domains that are hardly ever the first word of a sentence after a missing space. */
 const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|pt|br|ca|au|jp";
+/** Extensions of file names. */
 const FILES =
   "txt|pdf|js|ts|py|rs|sh|cpp|java|json|csv|md|html?|css|xml|ya?ml|png|jpe?g|gif|svg|zip|exe|docx?|xlsx?|pptx?|mp[34]|wav|gz|tar|log|onnx|gguf|wasm";
 

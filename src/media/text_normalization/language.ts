@@ -50,18 +50,21 @@ interface LanguageData extends NounTables {
   readonly style: Omit<NumberStyle, "decimalSign" | "minus">;
   readonly fractions: FractionWords;
   readonly abbreviations: Abbreviations;
-  /** Words for symbols in a text, and in addresses. */
+  /** Words for symbols in a text. */
   readonly signs: Table;
+  /** Words for symbols in addresses. */
   readonly address: Table;
   /** Whether dates begin with the month. */
   readonly isMonthFirst?: boolean;
-  /** Symbols of units that are also words (`5 in`), and symbols that may end a name (`Room 4B`). */
+  /** Symbols of units that are also words: `5 in`. */
   readonly unitWords?: readonly string[];
+  /** Symbols of units that may also end a name: `Room 4B`. */
   readonly unitCodes?: readonly string[];
-  /** Rules as data, tried before and after the common ones: class, pattern, and the words of a verbatim token. */
+  /** Rules that are tried before the common ones: class, pattern, and for a verbatim token its words. */
   readonly patterns?: readonly (readonly string[])[];
+  /** Like `patterns`, but tried after the common rules. */
   readonly lastPatterns?: readonly (readonly string[])[];
-  /** Words for `{field:expand}` in these rules. */
+  /** Words for `{field:expand}` in the rules. */
   readonly expansions?: Table;
 }
 
@@ -156,7 +159,7 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
   );
   const formatters: Readonly<Record<string, (text: string) => string>> = {
     say: (text) => /^[\d.]/.test(text) ? numbers.say(text) : text,
-    // Letters one by one, and digits.
+    // Says letters and digits one by one.
     spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => formatters["say"]!(sign)).join(" "),
     version: (text) =>
       text.split(".").map((part) => numbers.cardinal(part)).join(` ${data.address["."] ?? ""} `),

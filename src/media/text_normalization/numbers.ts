@@ -77,8 +77,9 @@ export interface NumberStyle {
   readonly minus: string;
   /** The word for the decimal sign; decimals are read digit by digit. */
   readonly point?: string | undefined;
-  /** The word between the ends of a range, and between days; without it, dashes between numbers stay. */
+  /** The word between the ends of a range; without it, dashes between numbers stay. */
   readonly to?: string | undefined;
+  /** The word between the days of a range of dates. */
   readonly toDay?: string;
   /** Whether the first day of a month is an ordinal. */
   readonly saysFirst?: boolean;
@@ -93,9 +94,11 @@ export interface NumberStyle {
   /** Whether telephone numbers are said in pairs of digits. */
   readonly saysPairs?: boolean;
   readonly corrections?: Replacements | undefined;
-  /** Changes to a number before a noun, to an ordinal, and where a number meets its noun: "un'ora". */
+  /** Changes to a number before a noun, by the noun's gender. */
   readonly agreement?: Partial<Record<Gender, Replacements>>;
+  /** Changes to an ordinal before a noun, by the noun's gender. */
   readonly ordinalAgreement?: Partial<Record<Gender, Replacements>>;
+  /** Changes where a number meets its noun: "un'ora". */
   readonly elisions?: Replacements;
 }
 

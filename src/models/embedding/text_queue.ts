@@ -135,6 +135,7 @@ const TARGET_MS = 60;
  * cost. The constant cost then adds little.
  */
 const MIN_RUN_COSTS = 16;
+/** Bounds for the number of tokens of a batch. */
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
 /** Maximum number of tokens of a batch before there are measurements. */
@@ -142,8 +143,8 @@ const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
 /**
- * On a CPU, one more run costs as much as about 16 more tokens, since it reads all weights. Noise can hide that cost.
- * Without a minimum, each text would then run in a batch of its own.
+ * Least number of padding tokens that a batch may have. On a CPU, one more run costs as much as about 16 tokens, since
+ * it reads all weights. Noise can hide that cost, and without a minimum each text would then run in its own batch.
  */
 const MIN_PADDING = 8;
 /** The weight of a measurement is multiplied by this with each later one, so about the last twenty count. */

@@ -177,7 +177,7 @@ const MAX_CLASSIFIED_LINES = 32;
 
 /**
  * Finds out which lines look upside down. As in PaddleOCR, long lines are squeezed to the graph's width, so for them
- * the result is little more than noise. It is only a reason to read a line in both directions.
+ * the result is little more than noise. It only decides which lines are read in both directions.
  *
  * @param lines images of 3 channels.
  * @throws the signal's reason.

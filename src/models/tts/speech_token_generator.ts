@@ -131,8 +131,9 @@ export class SpeechTokenGenerator {
   }
 }
 
-/** Names of the inputs and of the output of the embedding graph. */
+/** The embedding graph's output. */
 const EMBEDS = "inputs_embeds";
+// The embedding graph's inputs.
 const IDS = "input_ids";
 const POSITIONS = "position_ids";
 const EXAGGERATION = "exaggeration";

@@ -61,7 +61,7 @@ export interface Turn extends Message {
   readonly createdMs: number;
   /** Whether the answer was stored before it was complete. */
   readonly isUnfinished?: boolean;
-  /** Time when the turn was deleted. It is hidden with all turns that follow it, and can be restored. */
+  /** Time when the turn was deleted. A deleted turn is hidden with all turns that follow it, and can be restored. */
   readonly deletedMs?: number;
 }
 
@@ -184,7 +184,7 @@ export interface Conversation {
   readonly headId: string | null;
   /** The settings; if absent, the settings of new conversations. */
   readonly settings?: ChatSettings;
-  /** Time when it was deleted. It can be restored for some time. */
+  /** Time when the conversation was deleted. It can be restored for 30 days. */
   readonly deletedMs?: number;
 }
 

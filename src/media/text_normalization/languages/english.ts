@@ -38,7 +38,7 @@ const WEEKDAY = "(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)";
 const DAY_FIRST =
   raw`(?:the )?(?<![\w.,:/$-])${DAY}(?: of)? ${MONTH}(?! \d{1,2}\b(?!:))(?:,? (?<year>\d{4})\b)?`;
 
-/** Whether a date reads "the third of May" rather than "May third"; the token may follow "the". */
+/** Whether a date is said as "the third of May" rather than "May third". */
 const isNamedDay: Condition = ({ text, year }, { before }) =>
   year === undefined || /^the | of /.test(text!) || / of $|the $/.test(before);
 
@@ -51,7 +51,7 @@ const INCHES = raw`(?<![\d.,])(?<number>\d+(?:\.\d+)?)["\u2033]`;
 const FEET =
   raw`(?<!(?:^|\s)'[^']*)(?<![\d.,'])(?<number>\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)['\u2032]`;
 
-/** Whether no quotation is open: if none is, a quotation mark after a digit stands for inches. */
+/** Whether no quotation is open, so that a quotation mark after a digit stands for inches. */
 const isUnquoted: Condition = (_, { before }) => {
   let isOpen = false;
   for (const { index } of before.matchAll(/"/g)) {
@@ -60,7 +60,7 @@ const isUnquoted: Condition = (_, { before }) => {
   return !isOpen;
 };
 
-/** Denominators with a usual name; others above ten are rare. */
+/** Denominators that are usual in fractions. */
 const PART = /^(?:[2-9]|10|12|16|20|32|64|100|1000)$/;
 
 /** Whether two numbers with a slash are a fraction, unlike 9/11, 24/7 and 50/50. */
@@ -96,7 +96,7 @@ const ADDRESS_END = raw`(?=,|\.?(?:$|\s\p{Lu}))`;
 
 /** Rules tried before the common ones, since parts of these tokens look like other tokens. */
 const RULES: readonly Rule[] = [
-  // Chapter and verse look like a time or a score; the verse is a number of its own.
+  // A chapter before a verse: John 3:16. Together they look like a time or a score. The verse is read as a number.
   cardinal`(?<=\b(?:${data.books.join("|")}) )(?<number>\d{1,3}):(?=\d{1,3}(?!\d))`,
   words`{number} to {last} <- (?i:(?<=\b(?:ratio|odds|scores?|aspect|scale|rate|resolution|screen|won|lost|lead|led)\b[^.!?]{0,20})${RATIO}|${RATIO}(?= (?:ratio|odds|mix|scale|lead|win)\b))`,
   // Postal codes.
@@ -147,7 +147,7 @@ const LAST_RULES: readonly Rule[] = [
   words`{power:power} <- (?<=[\d)\]]|(?<!\p{L})\p{L}{1,3})(?<power>\u207b?[${RAISED}]+)`,
   // Roman numerals of centuries, rulers, chapters and similar.
   ordinalNumeral`(?<![\p{L}\d'-])(?<numeral>${NUMERAL})(?:(?:st|nd|rd|th)\b|(?= (?:century|centuries|Dynasty|dynasty|(?:\p{L}+ )?Olympi\p{L}+)\b))`,
-  // Alone, I is a word.
+  // A single I may be the pronoun, so it counts only before punctuation or certain words.
   ruler`(?<=\b(?:${
     data.rulers.join("|")
   }) )(?<numeral>${LONG}|IV|V|X|I(?=[,.;:)']| (?:of|was|had|reigned|ruled|died|and)\b|$))(?![\p{L}\d-])`,
@@ -254,7 +254,7 @@ export const ENGLISH: Language = {
     name: (text) => {
       const said = text.replaceAll(/-(?=\d)|(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
         .replaceAll(/\d+(?:\.\d+)?/g, (figures) => sayFigures(figures, numbers));
-      // Several of them: B-52s.
+      // A plural: B-52s.
       return /\d\ds$/.test(text) ? said.replace(/y s$/, "ies").replace(/(x?) s$/, "$1s") : said;
     },
     code: (text) =>

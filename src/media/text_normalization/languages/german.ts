@@ -17,11 +17,12 @@ const WEAK_N = endsIn(
 );
 /** Words after which an ordinal ends in -e. */
 const WEAK_E = endsIn(`der|die|das|diese[rs]?|jede[rs]?|${EIN}e`);
-/** Words before an ordinal, and nouns after one. */
+/** Articles and other words before an ordinal. */
 export const DETERMINER =
   `der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|${EIN}(?:e[rsmn]?)?`;
 const NEUTER = "Jahrhunderts?|Jh\\b|Kapitel|Semester|Schuljahr|Lebensjahr";
 const FEMININE = "Auflage|Klasse|Etage|Runde|Staffel|Bundesliga|Liga";
+/** Nouns after an ordinal. */
 export const COUNTED = `${NEUTER}|${FEMININE}|Stock|Platz|Geburtstag|Weltkriegs?|Spieltag`;
 
 const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;

@@ -105,8 +105,9 @@ export function listParameters(
 function requireEnforced(
   holding: readonly Schema[],
   { least, most, param }: {
-    /** The fewest and the most parameters that a call can have. */
+    /** The fewest parameters that a call can have. */
     readonly least: number;
+    /** The most parameters that a call can have. */
     readonly most: number;
     readonly param: string;
   },

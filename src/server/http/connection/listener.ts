@@ -198,6 +198,7 @@ export class Listener {
  * long pauses.
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
+/** Time between probes after the last time in `PROBE_AFTER_MS`. */
 const PROBE_EVERY_MS = 5_000;
 /**
  * How long a half-closed HTTP/1.0 client is kept. It cannot be probed, because HTTP/1.0 has no interim responses. Most

@@ -26,7 +26,9 @@ interface TaggedFormat {
   readonly name: string;
   /** The tags around the function's name. If they are empty, the first key or the end of the call ends the name. */
   readonly called: Tags;
+  /** The tags around a parameter's name. */
   readonly key: Tags;
+  /** The tags around an argument. */
   readonly value: Tags;
   /** Whether the line breaks around values are markup. */
   readonly isInLines: boolean;
