@@ -66,8 +66,6 @@ function completeValues(placeholder: string, models: readonly string[]): Values 
     : placeholder.split("|");
 }
 
-// In each script, the first command is the default one.
-
 /** Candidates for a completion: words, files, or nothing. */
 type Values = readonly string[] | "files" | "none";
 
@@ -87,6 +85,8 @@ interface CompletedCommand {
   readonly flags: readonly CompletedFlag[];
   readonly operands: Values;
 }
+
+// The scripts. In each, the first command is the default one.
 
 /** Writes the completion script for bash. */
 function writeBash(commands: readonly CompletedCommand[]): string {

@@ -103,7 +103,7 @@ function requireKey(key: string, where: string): string {
 
 const MIB = 2 ** 20;
 const MOST_BYTES = 1024 * MIB;
-/** Enough for the largest body that is allowed, and some more. */
+/** The largest allowed body has 100 MiB, and needs some more memory while it is read. */
 const LEAST_BYTES = 128 * MIB;
 const SHARE = 1 / 8;
 

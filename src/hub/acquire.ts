@@ -46,7 +46,7 @@ export interface AcquireOptions extends DownloadOptions {
   readonly refresh?: boolean;
 }
 
-/** A snapshot of the cache, and whether it is complete. */
+/** A complete snapshot in the cache. */
 interface Cached {
   readonly folder: string;
   /** Whether the hub may have weights that suit the device better. The hub has not been asked yet. */

@@ -182,11 +182,11 @@ const NOISE = new Set([
 /** A quantization within a name: `Q4_K_M`, `IQ3_XXS`, `fp16`, `4bit`. */
 const QUANTIZATION = /[-_.:](i?q\d(_[a-z0-9]+)*|q4f16|b?fp?\d+|f\d+|int\d+|\d+-?bit)(?=$|[-_.:])/gi;
 
-/** An entry of the catalogue that may be the model. */
+/** An entry of the catalogue that may be the wanted model. */
 interface OnnxModel {
   readonly alias: string;
   readonly hubId: string;
-  /** Whether everything in the name matches, including its size. */
+  /** Whether everything in the wanted name matches, including the size. */
   readonly isSame: boolean;
 }
 
@@ -206,35 +206,36 @@ function findOnnxModels(name: string): OnnxModel[] {
   if (wanted.length === 0) return [];
   return [...HUB_ID_OF_ALIAS]
     .map(([alias, hubId]) => ({ alias, hubId, ...compare(wanted, alias, hubId) }))
-    .filter(({ isKin }) => isKin)
+    .filter(({ isRelated }) => isRelated)
     .sort((a, b) => b.score - a.score)
     .slice(0, MAX_NAMED);
 }
 
 /**
- * Compares names. Related names begin with the same word, and contain the wanted version and every other wanted word.
+ * Compares a wanted name with an entry of the catalogue. They are related if they begin with the same word, and the
+ * entry has the wanted version and every other wanted word. The size may differ.
  */
 function compare(
   wanted: readonly string[],
   alias: string,
   hubId: string,
-): { isKin: boolean; isSame: boolean; score: number } {
+): { isRelated: boolean; isSame: boolean; score: number } {
   const own = listWords(alias);
   const known = new Set([...own, ...listWords(hubId)]);
   let numEqual = 0;
-  let isKin = own[0] === wanted[0];
+  let isRelated = own[0] === wanted[0];
   for (const word of wanted) {
     if (known.has(word)) numEqual++;
     else if (isSize(word)) continue;
     else if (!/^\d/.test(word) || ![...known].some((other) => other.startsWith(`${word}.`))) {
-      isKin = false;
+      isRelated = false;
     }
   }
   const numMore = own.filter((word) => !wanted.includes(word) && !isSize(word)).length;
   const hasSize = wanted.some(isSize);
   // A name without a size matches every size. A name without "vl" does not match a vision model.
   const isSame = numEqual === wanted.length && numMore === 0 && (hasSize || !own.some(isSize));
-  return { isKin, isSame, score: 2 * numEqual - numMore };
+  return { isRelated, isSame, score: 2 * numEqual - numMore };
 }
 
 function isSize(word: string): boolean {

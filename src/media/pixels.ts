@@ -21,7 +21,7 @@ export interface Pixels {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/** Addresses and lengths are in bytes. Each kernel's source says what it reads and writes beyond them. */
+/** Addresses and lengths are in bytes. Each kernel's source says how far it reads and writes beyond its buffers. */
 interface PixelKernels {
   /** Returns 1 or 0. */
   isOpaque(pixels: number, numPixels: number): number;

@@ -48,7 +48,7 @@ export function toInt16(samples: Float32Array): Int16Array<ArrayBuffer> {
   for (let i = 0; i < samples.length; i++) {
     const value = samples[i]! * 32_767;
     const inRange = value > 32_767 ? 32_767 : value < -32_767 ? -32_767 : value;
-    // As Math.round(), in a quarter of its time.
+    // Rounds like Math.round(), in a quarter of the time.
     integers[i] = Math.floor(inRange + 0.5);
   }
   return integers;

@@ -56,7 +56,7 @@ export async function chat(
     try {
       if (typeof command === "string") terminal.writeAside(`${command}\n`);
       else if (command === undefined) await conversation.say(text);
-      else await conversation.obey(command);
+      else await conversation.execute(command);
     } catch (error) {
       if (!(error instanceof HearthError || error instanceof StartupError)) throw error;
       terminal.write(`\n${error.message}\n`);
@@ -70,8 +70,8 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** Images, sounds and documents for the next message. An OCR model uses the last message's again. */
-  #images: FilePart[] = [];
+  /** Images, sounds and documents for the next message. An OCR model reads the last image or document again. */
+  #attachments: FilePart[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {
     this.#terminal = terminal;
@@ -99,7 +99,7 @@ class Conversation {
     if (this.#kind === "asr") {
       return this.#note("This model transcribes recordings: name one with /audio.");
     }
-    const images = this.#images;
+    const images = this.#attachments;
     if (this.#kind === "ocr") {
       if (images.length === 0) return this.#note("This model reads images: name one with /image.");
       await this.#answer([{ role: "user", content: [...images, { type: "text", text }] }]);
@@ -108,14 +108,14 @@ class Conversation {
     const content: string | MessagePart[] = images.length === 0
       ? text
       : [...images, { type: "text", text }];
-    // An image that cannot be read is not sent again.
-    this.#images = [];
+    // A file that cannot be read is not sent again.
+    this.#attachments = [];
     const question: ChatMessage = { role: "user", content };
     const answer = await this.#answer([...this.#messages, question]);
     this.#messages.push(question, { role: "assistant", content: answer });
   }
 
-  async obey({ name, rest }: ChatCommand): Promise<void> {
+  async execute({ name, rest }: ChatCommand): Promise<void> {
     switch (name) {
       case "help":
         return this.#terminal.write(CHAT_HELP);
@@ -129,7 +129,7 @@ class Conversation {
         return await this.#save(rest);
       case "clear":
         this.#messages = [];
-        this.#images = [];
+        this.#attachments = [];
         return this.#note("The conversation was cleared.");
     }
   }
@@ -156,17 +156,17 @@ class Conversation {
       );
     }
     if (this.#kind !== "ocr") {
-      this.#images.push(image);
+      this.#attachments.push(image);
       return this.#note(`${name} will be sent with the next message.`);
     }
     await this.#answer([{ role: "user", content: [image] }]);
-    this.#images = [image];
+    this.#attachments = [image];
   }
 
   async #transcribe(path: string): Promise<void> {
     if (this.#takesAudio) {
       const { bytes, name: param } = await readFile(path, "/audio speech.wav");
-      this.#images.push({ type: "audio", bytes, param });
+      this.#attachments.push({ type: "audio", bytes, param });
       return this.#note(`${param} will be sent with the next message.`);
     }
     if (this.#kind !== "asr") {
@@ -256,14 +256,14 @@ class Conversation {
   }
 }
 
-/** Shows text as it is, and an image by the name of its file. */
+/** Returns a message's text, with the type and file name of each image, sound and document. */
 function show(content: ChatMessage["content"]): string {
   if (typeof content === "string") return content;
   return content.map((part) => part.type === "text" ? part.text : `[${part.type}: ${part.param}]`)
     .join("\n");
 }
 
-/** Copies a message, because its images are transferred to the worker. */
+/** Copies a message, because its media are transferred to the worker. */
 function copyMedia(message: ChatMessage): ChatMessage {
   const { content } = message;
   if (typeof content === "string") return message;

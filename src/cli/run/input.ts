@@ -67,7 +67,7 @@ async function readStdin(): Promise<RunInput> {
   return { name: "standard input", bytes, isFile: true };
 }
 
-/** Whether an input is text. Image files are not, judging by their first bytes. */
+/** Whether an input is text: UTF-8 without null characters, and not a PDF file. */
 export function isText({ bytes }: RunInput): boolean {
   // Some PDF files consist of ASCII only.
   if (isPdf(bytes)) return false;

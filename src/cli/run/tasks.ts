@@ -46,7 +46,7 @@ export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   rerank: writeScores,
 };
 
-/** Yields the answer to one message of all texts, and the PDF files among them. */
+/** Yields the answer to one message that holds all texts and PDF files. */
 async function* writeReply(task: RunTask) {
   const parts = task.inputs.map((input): MessagePart =>
     isPdf(input.bytes) ? toMediaPart(input, {}) : { type: "text", text: decodeText(input) }

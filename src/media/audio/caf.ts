@@ -1,6 +1,6 @@
 /**
- * Reads Core Audio files (CAF), as phones send them: PCM, G.711, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus
- * and MP3.
+ * Reads Core Audio files (CAF), as phones send them: PCM, G.711, ADPCM, GSM 6.10, Apple Lossless, FLAC, AAC, Opus and
+ * MP3.
  *
  * @module
  */

@@ -180,7 +180,7 @@ function createFrameDecoder(head: Uint8Array): FrameDecoder {
   };
 }
 
-/** The offset after the metadata. They may hold images, in which a decoder would otherwise search for frames. */
+/** The offset after the metadata, which may hold images. Otherwise a decoder would search the images for frames. */
 function findFrames(stream: Uint8Array): number {
   let at = MAGIC.length;
   let isLast = false;

@@ -8,7 +8,7 @@ import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts
 
 /** Maximum number of bytes between frames. */
 const MAX_JUNK_BYTES = 1 << 20;
-const PIECE_BYTES = 32_768;
+const CHUNK_BYTES = 32_768;
 /** A file counts as truncated if it has less than this share of the frames that its header promises. */
 const MIN_FRAMES_SHARE = 0.98;
 
@@ -65,7 +65,7 @@ function* splitFrames(
     let end: number = from;
     let numFrames = 0;
     while (
-      frame?.kind === kind && end + frame!.numBytes <= file.length && end - from < PIECE_BYTES
+      frame?.kind === kind && end + frame!.numBytes <= file.length && end - from < CHUNK_BYTES
     ) {
       end += frame!.numBytes;
       numFrames++;
@@ -193,11 +193,9 @@ type FrameParser = (file: Uint8Array, at: number) => SyncFrame | undefined;
 /** The first byte of every frame. */
 export const SYNC_BYTE = 0xff;
 
-/**
- * Consecutive frames that identify a stream: fewer are required where frames are expected, more where the data may be
- * anything.
- */
+/** Number of consecutive frames that identify a stream where frames are expected. */
 const FRAMES_TO_BELIEVE = 3;
+/** Number of consecutive frames that identify a stream where the data may be anything. */
 const FRAMES_TO_BELIEVE_ANYWHERE = 6;
 /** Maximum number of bytes before the first frame. */
 const MAX_JUNK_BEFORE_BYTES = 65_536;

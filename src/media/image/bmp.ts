@@ -23,8 +23,9 @@ interface BmpHeader {
   readonly pixelsAt: number;
 }
 
-/** Lengths of the header versions: OS/2's first, Windows', OS/2's second. */
+/** Length of OS/2's first header. */
 const CORE_HEADER = 12;
+/** Lengths of all versions of the header. */
 const HEADERS = [CORE_HEADER, 16, 40, 52, 56, 64, 108, 124];
 const RGB = 0;
 const RLE8 = 1;
@@ -108,11 +109,11 @@ function readHeader(file: Uint8Array): BmpHeader {
   const height = view.getInt32(22, true);
   const bitsPerPixel = view.getUint16(28, true);
   const compression = headerBytes > 16 ? view.getUint32(30, true) : RGB;
-  // The first version of Windows' header is followed by its masks, if there are any.
   const hasMasks = compression === BIT_FIELDS || compression === ALPHA_BIT_FIELDS;
   const hasAlphaMask = compression === ALPHA_BIT_FIELDS || headerBytes >= 56 && headerBytes !== 64;
   const [red, green, blue] = [54, 58, 62].map((at) => hasMasks ? view.getUint32(at, true) : 0);
   const alpha = hasMasks && hasAlphaMask ? view.getUint32(66, true) : 0;
+  // The masks follow the first version of Windows' header; later versions contain them.
   const maskBytes = headerBytes > 40 || !hasMasks ? 0 : compression === BIT_FIELDS ? 12 : 16;
   return {
     width: Math.max(0, view.getInt32(18, true)),

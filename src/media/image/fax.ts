@@ -157,7 +157,7 @@ function readRowByAbove(bits: BitReader, above: readonly number[], width: number
   for (let isStart = true; at < width; isStart = false) {
     while (next > 0 && above[next - 1]! > at) next--;
     while (next < above.length && (above[next]! < at || above[next]! === at && !isStart)) next++;
-    // Changes with an even index are to black. The one that is needed changes to the opposite of the current colour.
+    // Even indices mark changes to black, odd ones changes to white. Wanted is a change away from the current colour.
     const opposite = (next & 1) === (isBlack ? 1 : 0) ? next : next + 1;
     const change = above[opposite] ?? width;
     const mode = readCode(bits, FAX_MODES);

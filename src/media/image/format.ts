@@ -8,7 +8,7 @@ import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import type { Orientation } from "./tiff_tags.ts";
 
-/** The content of a file's header. */
+/** An image's size and orientation, from the file's header. */
 export interface ImageSize {
   /** Width as stored. With orientations 5 to 8, the image is shown rotated by a quarter turn. */
   readonly width: number;
@@ -60,7 +60,7 @@ interface ImageToDecode {
   readonly name: string;
   readonly width: number;
   readonly height: number;
-  /** The message with which the decoder reports a truncated file, although it returns an image. */
+  /** Part of the message with which the decoder reports a truncated file, if it nevertheless returns an image. */
   readonly cutOff?: string | undefined;
 }
 

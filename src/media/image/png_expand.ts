@@ -53,7 +53,7 @@ export function expandPng({ header, passes, rows, palette, transparency }: PngSa
   return { width, height, channels, data: output };
 }
 
-/** The first bytes in a buffer of their own: small buffers may share memory. */
+/** The first bytes, in a buffer of their own, since small buffers may share memory. */
 function ownBytes(rows: Uint8Array<ArrayBuffer>, numBytes: number): Uint8Array<ArrayBuffer> {
   const isShared = rows.length < rows.buffer.byteLength;
   return isShared ? rows.slice(0, numBytes) : rows.subarray(0, numBytes);

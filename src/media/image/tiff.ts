@@ -96,7 +96,7 @@ async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Ui
   const { width, height, numSamples, isPlanar, tags } = layout;
   const grid = readGrid(layout);
   const unpack = hasCodedTiles(layout) ? undefined : makeTiffUnpacker(tags, grid.tileWidth);
-  const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
+  const holdsDifferences = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
   const numColumns = Math.ceil(width / grid.tileWidth);
   const numRows = Math.ceil(height / grid.tileHeight);
   const numPlanes = isPlanar ? numSamples : 1;
@@ -132,7 +132,7 @@ async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Ui
     for (let y = 0; y < rows; y++) {
       unpackRow(tile.subarray(y * rowBytes, (y + 1) * rowBytes), {
         layout,
-        isDifferent,
+        holdsDifferences,
         samplesPerPixel,
         row,
       });
@@ -171,22 +171,22 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
   return grid;
 }
 
-/** Unpacks a row to one byte per sample. `isDifferent` means that it holds differences from the previous pixel. */
+/** Unpacks a row to one byte per sample. If `holdsDifferences`, the samples are differences from the previous pixel. */
 function unpackRow(
   bytes: Uint8Array,
-  { layout: { bits, tags: { isLittleEndian } }, isDifferent, samplesPerPixel, row }: {
+  { layout: { bits, tags: { isLittleEndian } }, holdsDifferences, samplesPerPixel, row }: {
     layout: TiffLayout;
-    isDifferent: boolean;
+    holdsDifferences: boolean;
     samplesPerPixel: number;
     row: Uint8Array;
   },
 ): void {
   if (bits === 8) {
     row.set(bytes);
-    if (isDifferent) {
+    if (holdsDifferences) {
       for (let i = samplesPerPixel; i < row.length; i++) row[i]! += row[i - samplesPerPixel]!;
     }
-  } else if (bits % 8 === 0 && !isDifferent) {
+  } else if (bits % 8 === 0 && !holdsDifferences) {
     const numBytes = bits / 8;
     const high = isLittleEndian ? numBytes - 1 : 0;
     for (let i = 0; i < row.length; i++) row[i] = bytes[numBytes * i + high]!;

@@ -218,7 +218,7 @@ function readPageText(page: number, { api, memory }: Pdfium): string {
   return cleanText(new TextDecoder("utf-16le").decode(units));
 }
 
-/** Joins words that PDFium split at line ends: it marks them by U+FFFE or a control character, without a line break. */
+/** Joins words that are split at line ends. PDFium marks each split by U+FFFE or a control character. */
 function cleanText(text: string): string {
   return text.replaceAll("\uFFFE", "").replaceAll(/\r\n?/g, "\n").replaceAll(/[^\P{Cc}\n\t]/gu, "")
     .replaceAll(/[ \t]+$/gm, "").trim();

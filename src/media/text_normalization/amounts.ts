@@ -30,7 +30,7 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   const scale = String.raw`(?:[\s-]?(?<scale>${scales})(?![\p{L}\d]))?`;
   const last = String.raw`${RANGE}(?<last>${number})`;
   const per = String.raw`(?:\s?\/\s?(?<per>\p{L}+))?`;
-  // A symbol for one currency only may follow letters: R$5.
+  // A symbol right after capital letters is part of another currency's symbol: R$5.
   const sign = String
     .raw`(?<!\d)(?:(?<minus>${MINUS}|^[-\u2212])?(?<![A-Z])${currency}\s?|(?<![A-Z])${currency}\s?(?<minus>[-\u2212]))`;
   const end = String.raw`(?:${last}${scale.replace("scale", "lastScale")}(?![\d.,]*[-\d]))?`;
@@ -68,7 +68,7 @@ export function measureRules(
     if (words.includes(unit) && (!isJoined || last !== undefined)) return false;
     if (codes.includes(unit) && hyphen !== " " && per === undefined) return false;
     if (hyphen === "-" && (last !== undefined || /[-\u2013]$/.test(before))) return false;
-    // Names such as 5s and 1990s.
+    // Excludes names such as 5s and 1990s.
     return unit !== "s" || !isJoined || per !== undefined || /[.,]/.test(number!);
   };
   return [
@@ -77,7 +77,7 @@ export function measureRules(
       {},
       isMeasure,
     )`${START}${amount}(?<hyphen>[\s-]?)(?<unit>${unit})(?<power>${POWER})?${rate}${end}`,
-    // As in Turkish and some other languages: %5.
+    // Turkish and some other languages put the sign first: %5.
     rule("measure", { unit: "%" })`(?<![\p{L}\d])%\s?(?<number>${number})`,
   ];
 }

@@ -204,7 +204,7 @@ const CLEANING_RULES: readonly (readonly [RegExp, string])[] = [
   // Emoticons.
   [/(?<=^|\s)(?:[:;=]['-]?[()DPpO|\/]|[xX]D|\^\^|\^_\^)(?=\s|$)/g, " "],
   [/<!--.*?-->/g, " "],
-  // Markup; comparisons that look like it stay.
+  // Markup, but not comparisons that look like it.
   [/<\/?[a-z][a-z0-9-]*(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'))*\s*\/?>/gi, " "],
   [/&nbsp;/g, " "],
   [/&lt;/g, "<"],
@@ -217,7 +217,7 @@ const CLEANING_RULES: readonly (readonly [RegExp, string])[] = [
   [/\u2026/g, "..."],
   [/[\u2010\u2011]/g, "-"],
   [/\s+-{2,3}\s+|(?<=\w)--(?=\w)/g, " \u2014 "],
-  // Markdown, which is what language models write.
+  // Markdown, which language models write.
   [/!?\[([^\][]{0,300})\]\([^()\s]{1,500}\)/g, "$1"],
   [/`{3,}\w*/g, " "],
   [/^\s*(?:[-*_=]\s*){3,}$/, ""],

@@ -231,7 +231,7 @@ interface QuietCutOptions {
   readonly maxSamples: number;
 }
 
-/** A quiet point is searched for in the last seconds, this many, before the latest possible cut. */
+/** A chunk is cut at a quiet point at most this long before the latest possible cut. */
 const SEARCH_SECONDS = 5;
 const QUIET_SECONDS = 0.1;
 

@@ -190,7 +190,7 @@ function transpose(
 export interface Joint<State> {
   /** Number of f32 elements in a frame. */
   readonly width: number;
-  /** Returns the state before the first token; the last token is then the blank. */
+  /** Returns the state before the first token, where the blank counts as the last token. */
   begin(): State;
   /**
    * Runs both networks on the last token and a frame.

@@ -75,7 +75,7 @@ export class WindowDecoder {
     try {
       // If the language is known, this prompt runs in the same step as the first attempt.
       const noSpeechProbability = this.#measureSilence(task, input);
-      // Its error is reported where the promise is awaited, unless something else fails first.
+      // The promise's error is reported where it is awaited, unless something else fails first.
       noSpeechProbability.catch(() => {});
       const languageToken = await this.#detectLanguage(task, input);
       const prompt = makePrompt(config, { ...task, languageToken });

@@ -25,9 +25,11 @@ interface RomanceData {
    * without minutes), or `none`.
    */
   readonly clock: { readonly and: string; readonly says: string };
-  /** Patterns: feminine nouns, nouns that a number follows (`page 1`), and words that are not nouns. */
+  /** A pattern for feminine nouns. */
   readonly feminineNouns: string;
+  /** A pattern for nouns that a number follows (`page 1`). */
   readonly numberedNouns: string;
+  /** A pattern for words that are not nouns. */
   readonly particles: string;
   /** Rulers up to this number have ordinals: "Alfonso décimo", "Alfonso trece". */
   readonly rulers: number;
@@ -58,7 +60,7 @@ function create(
       ordinal: ({ number, mark = "" }) => {
         const gender = /^[ªa]$|re$/.test(mark) ? "feminine" : "masculine";
         const said = amounts.numbers.ordinal(number!, gender);
-        // Before a noun: "tercer piso".
+        // Before a noun, a masculine ordinal loses its o: "tercer piso".
         return mark === "er" ? said.replace(/o$/, "") : said;
       },
       time: ({ hour, ...fields }) => {
