@@ -13,7 +13,7 @@ function alignWeights(weights: readonly (readonly number[])[], share = 1): numbe
   const [numTokens, numKeys] = [weights.length, weights[0]!.length];
   const result = new Float32Array(numTokens * numKeys);
   addAlignment(result, {
-    // Each token's query selects one element of the keys, which contains the logarithm of its weight.
+    // A token's query selects the token's element of each key: the logarithm of the wanted weight.
     queries: Float32Array.from(
       { length: numTokens ** 2 },
       (_, i) => i % (numTokens + 1) === 0 ? 1 : 0,
@@ -27,8 +27,8 @@ function alignWeights(weights: readonly (readonly number[])[], share = 1): numbe
   return weights.map((_, t) => [...result.subarray(t * numKeys, (t + 1) * numKeys)]);
 }
 
-Deno.test("addAlignment() returns each key's weights as deviations from their mean", () => {
-  // With two tokens, any difference is one standard deviation to either side.
+Deno.test("addAlignment() scales each key's weights over the tokens to mean 0 and standard deviation 1", () => {
+  // With two different weights, each is one standard deviation from their mean.
   assertClose(
     alignWeights([[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]).flat(),
     [-1, 0, 1, 1, 0, -1],
@@ -42,11 +42,12 @@ Deno.test("addAlignment() returns each key's weights as deviations from their me
   );
 });
 
-Deno.test("addAlignment() multiplies the median of seven keys, mirrored at both ends, by the layer's share", () => {
-  // Above the other token at odd keys, and below it at even keys.
+Deno.test("addAlignment() takes the median over seven keys, mirrored at both ends, and multiplies it by the share", () => {
+  // The first token has the larger weight at odd keys, and the smaller one at even keys.
   const odd = Array.from({ length: 9 }, (_, k) => (k % 2 === 1 ? 0.2 : 0.04));
   const even = Array.from({ length: 9 }, (_, k) => (k % 2 === 0 ? 0.168 : 0.04));
-  // Of the keys -3 … 3, which are mirrored to 3 2 1 0 1 2 3, four are odd; of -2 … 4, three are; and so on.
+  // Around key 0, keys -3 … 3 are mirrored to 3 2 1 0 1 2 3: four are odd, so the median is 1. Around key 1, only three
+  // of 2 1 0 1 2 3 4 are odd, so it is -1.
   assertClose(
     alignWeights([odd, even], 0.5)[0]!,
     [1, -1, 1, -1, 1, -1, 1, -1, 1].map((x) => x / 2),
@@ -54,7 +55,7 @@ Deno.test("addAlignment() multiplies the median of seven keys, mirrored at both 
   );
 });
 
-Deno.test("addAlignment() adds to existing values, and adds nothing for keys to which all tokens attend equally", () => {
+Deno.test("addAlignment() adds nothing for keys to which all tokens attend equally", () => {
   const result = new Float32Array([1, 2, 3, 4]);
   addAlignment(result, {
     queries: new Float32Array(4),
@@ -73,7 +74,7 @@ interface Case {
   readonly firstBlock: number;
 }
 
-/** Makes two layers with queries inside wider rows; the cache's other blocks must not be read. */
+/** Makes two layers with queries inside wider rows. Unused cache slots contain NaN. */
 function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBlock }: Case) {
   const normal = makeNormal(numTokens);
   const round = (x: number) => elem === "f16" ? Math.f16round(x) : Math.fround(x);
@@ -113,7 +114,7 @@ function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBloc
 
 for (const elem of ["f32", "f16"] as const) {
   kernelTest(
-    `Alignment equals its reference in ${elem}, for one text after the other`,
+    `Alignment equals its reference in ${elem}, for four texts in succession`,
     async (gpu) => {
       const cases: Case[] = [
         { numTokens: 7, numKeys: 131, firstBlock: 1 },

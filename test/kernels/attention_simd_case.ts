@@ -1,5 +1,5 @@
 /**
- * Runs one layer of `SimdAttention` and the references side by side: the same steps, tensors and block tables.
+ * Runs a layer of `SimdAttention` and its references with the same steps, tensors and block tables.
  *
  * @module
  */
@@ -56,7 +56,7 @@ export function makeLayer(
   };
 }
 
-/** The same layer twice, over caches of the same size. */
+/** A layer of `SimdAttention` and its references. Each has its own cache, of the same size. */
 export class Contenders {
   readonly #layer: SimdLayer;
   readonly #simd: SimdAttention;
@@ -90,7 +90,7 @@ export class Contenders {
     }, limits.maxBlocksPerSequence * blockSize);
   }
 
-  /** Runs a step with queries, keys and values from `next`. */
+  /** Runs a step whose queries, keys and values consist of numbers from `next`. */
   run(step: PackedStep, next: () => number): { got: Float32Array; want: Float32Array } {
     const { got, q } = this.write(step, next);
     const want = new Float32Array(got.length);
@@ -100,7 +100,7 @@ export class Contenders {
     return { got, want };
   }
 
-  /** Like {@linkcode run}, without the reference's outputs. @returns also the rotated queries. */
+  /** Like {@linkcode run}, but the reference only writes its cache. @returns the outputs, and the rotated queries. */
   write(step: PackedStep, next: () => number): { got: Float32Array; q: Float32Array } {
     const { write, isPacked, rotary } = this.#layer;
     const fill = (width: number) => new Float32Array(step.numTokens * width).map(next);

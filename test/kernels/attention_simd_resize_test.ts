@@ -29,7 +29,7 @@ function makeStep(blocks: readonly number[], start: number, end: number): Packed
   };
 }
 
-/** The outputs of all layers for a step with random operands. */
+/** Runs a step with random operands. @returns the outputs of all layers. */
 function getOutputs(attention: SimdAttention, step: PackedStep): Float32Array[] {
   attention.begin(step);
   return LAYERS.map((_, layer) => {
@@ -44,14 +44,14 @@ function assertEqualOutputs(got: readonly Float32Array[], want: readonly Float32
   want.forEach((layer, i) => assertSameValues(got[i]!, layer, `layer ${i}`));
 }
 
-Deno.test("SimdAttention.resize() keeps the blocks' content, and adds blocks", () => {
+Deno.test("SimdAttention.resize() keeps the content of the remaining blocks when the pool grows and shrinks", () => {
   const threads = new KernelThreads(2, { minFlops: 0 });
   const fixed = new SimdAttention(LAYERS, { ...LIMITS, numBlocks: 2048 });
   const resized = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 2048, threads });
   const run = (step: PackedStep) =>
     assertEqualOutputs(getOutputs(resized, step), getOutputs(fixed, step));
   run(makeStep([2, 0, 3], 0, 40));
-  // Beyond the memory's original pages.
+  // Grows the memory beyond its first pages.
   assert(resized.resize(2048));
   run(makeStep([2, 0, 3, 2047, 1000], 40, 70));
   run(makeStep([2, 0, 3, 2047, 1000], 70, 71));
@@ -63,7 +63,7 @@ Deno.test("SimdAttention.resize() keeps the blocks' content, and adds blocks", (
 });
 
 Deno.test("SimdAttention divides layers among several memories if one cannot hold the largest cache", () => {
-  // At 40 KiB per block: 2 GiB and 6 GiB.
+  // At 32 KiB per block: 1.5 GiB and 4.9 GiB. A memory holds at most 4 GiB.
   const one = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 50_000 });
   const several = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 160_000 });
   assert.deepEqual([one.numMemories, several.numMemories], [1, 2]);
@@ -81,7 +81,7 @@ Deno.test("SimdAttention divides layers among several memories if one cannot hol
   assert(values.some((value) => value !== 0));
 });
 
-Deno.test("SimdAttention.resize() refuses more than a memory can hold, and continues unchanged", () => {
+Deno.test("SimdAttention.resize() returns false for more blocks than a memory can hold, and changes nothing", () => {
   const attention = new SimdAttention(LAYERS, { ...LIMITS, maxBlocks: 1000 });
   const before = getOutputs(attention, makeStep([2, 0], 0, 20));
   assert.equal(attention.resize(2 ** 18), false);

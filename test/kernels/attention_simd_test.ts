@@ -12,7 +12,7 @@ import { assertClose, assertSameValues } from "../fixtures/engine/compare_values
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
 const TOLERANCE = { abs: 1e-5, rel: 1e-5 };
-/** An element halfway between two 127ths may be rounded either way. */
+/** An element halfway between two multiples of 1/127 may be rounded either way. */
 const ROUNDED_TOLERANCE = { abs: 1e-3, rel: 1e-3 };
 /** A float32 preserves only three decimals of logits in the thousands. */
 const OUTLIERS_TOLERANCE = { abs: 1e-4, rel: 1e-3 };
@@ -26,7 +26,7 @@ const MIXED = [
   { queries: 21, keys: 70 },
 ];
 
-/** The step that writes the keys that `step` finds in the cache. */
+/** Makes the step that writes the keys which precede those of `step`. */
 function makeHistory(step: PackedStep): PackedStep {
   const queryStarts = new Int32Array(step.queryStarts.length);
   const positions: number[] = [];
@@ -40,7 +40,7 @@ function makeHistory(step: PackedStep): PackedStep {
   return { ...step, numTokens, positions: Int32Array.from(positions), queryStarts, kvLengths };
 }
 
-/** A step with a sequence in each block of the pool. */
+/** Makes a step that writes every slot of the pool: each block belongs to another sequence. */
 function everySlot(numBlocks: number, blockSize: number): PackedStep {
   const numTokens = numBlocks * blockSize;
   return {
@@ -92,12 +92,12 @@ for (const group of [1, 3, 7, 8, 12]) {
   const shape = { ...SHAPE, heads: group * 2 };
   simdTest(`groups of ${group} heads`, shape, [...decodes(1, 33, 200), MIXED[5]!, MIXED[7]!]);
 }
-simdTest("contexts to 4,096 keys", SHAPE, [
+simdTest("contexts of up to 4,096 keys", SHAPE, [
   ...decodes(2, 1000, 4096),
   { queries: 30, keys: 1500 },
 ]);
 simdTest("blocks of 64 tokens", { ...SHAPE, blockSize: 64 }, MIXED);
-simdTest("logits that overwhelm all others", SHAPE, MIXED, { hasOutliers: true });
+simdTest("logits much larger than all others", SHAPE, MIXED, { hasOutliers: true });
 for (const window of [1, 7, 16, 32]) {
   simdTest(`a window of ${window}`, SHAPE, [...MIXED, ...decodes(300)], { window });
   simdTest(`a window of ${window}, one head`, { ...SHAPE, heads: 1, kvHeads: 1 }, MIXED, {
@@ -123,7 +123,7 @@ const ROTARIES = [
 ];
 for (const [size, isInterleaved] of ROTARIES) {
   const how = isInterleaved ? "neighbours" : "halves";
-  simdTest(`${how} of ${size} elements rotated`, SHAPE, MIXED, { rotary: { size, isInterleaved } });
+  simdTest(`rotated ${how} of ${size} elements`, SHAPE, MIXED, { rotary: { size, isInterleaved } });
 }
 
 for (const headSize of [8, 12, 32, 80, 128]) {
@@ -145,7 +145,7 @@ simdTest("8 bits, rotated, over many keys", { ...SHAPE, isQuantized: true }, [
   { queries: 30, keys: 1500 },
 ], { rotary: { size: 32, isInterleaved: false }, isSplit: true });
 
-Deno.test("SimdAttention does not mix layers that share inputs", () => {
+Deno.test("SimdAttention gives layers that share inputs the same results as separate layers", () => {
   const { step, numBlocks } = makeStep(MIXED, 16);
   const limits = { ...step, numBlocks, maxTokens: 300, maxSequences: MIXED.length };
   const layers = [64, 32].map((headSize) => makeLayer({ ...SHAPE, headSize }));
@@ -178,7 +178,7 @@ Deno.test("SimdAttention refuses shapes that the kernels cannot run", () => {
   assert.throws(() => new SimdAttention([layer], ONE), RangeError);
 });
 
-Deno.test("SimdAttention says how much memory it needs if that is too much", () => {
+Deno.test("SimdAttention names the memory it needs, and the setting, if that exceeds 4 GiB", () => {
   const layer = makeLayer({ ...SHAPE, headSize: 256 });
   assert.throws(
     () => new SimdAttention([layer], { ...ONE, numBlocks: 2 ** 18 }),

@@ -18,7 +18,7 @@ const CASES: readonly (Omit<CausalConvParams, "elem"> & { readonly hasBias: bool
   { channels: 5, taps: 1, stride: 5, offset: 0, hasBias: true },
 ];
 
-/** Computes the formula directly, over each sequence's whole inputs. */
+/** Computes the formula directly, over all inputs of a sequence. */
 function convolve(
   { channels, taps, activation }: Omit<CausalConvParams, "elem">,
   { weights, bias }: { readonly weights: Float32Array; readonly bias?: Float32Array | undefined },
@@ -35,7 +35,7 @@ function convolve(
   );
 }
 
-/** Makes the rows of each step, with NaN outside the channels. */
+/** Makes the rows of one step, with NaN outside the channels. */
 function makeRows({ channels, stride, offset }: Omit<CausalConvParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = new Float32Array(MAX_TOKENS * 2 * stride).fill(NaN);
@@ -73,7 +73,7 @@ for (const { hasBias, ...params } of CASES) {
         assertClose(out.subarray(first * channels, end * channels), wanted, { abs: 1e-12 });
       }
     });
-    // A slot without a sequence is untouched.
+    // Slot 2 has no sequence.
     assert.ok(
       state.subarray(2 * (taps - 1) * channels, 3 * (taps - 1) * channels).every(Number.isNaN),
     );
@@ -119,7 +119,7 @@ for (const { hasBias, ...params } of CASES) {
   }
 }
 
-Deno.test("CausalConv refuses more taps than it keeps", () => {
+Deno.test("causalConvReference() refuses more taps than causal_conv supports", () => {
   const params = { channels: 4, taps: 17, stride: 4, offset: 0 };
   const arrays = {
     x: new Float32Array(4),

@@ -54,7 +54,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** Makes probabilities, some of them outside 0 to 1, with far-off values outside the image. */
+/** Makes probabilities, some of them outside 0 to 1. The padding contains 1000. */
 function makeMask({ width, height, contentHeight }: MaskFormat): Float32Array<ArrayBuffer> {
   const random = new Random(7);
   return Float32Array.from(
@@ -64,7 +64,7 @@ function makeMask({ width, height, contentHeight }: MaskFormat): Float32Array<Ar
   );
 }
 
-/** Computes unrounded alpha directly by the formula. */
+/** Computes alpha by the formula, without rounding. */
 function byTheFormula({ width, height, data }: Pixels, mask: Float32Array, format: MaskFormat) {
   const across = weighAxis(format.contentWidth, width, format.filter);
   const down = weighAxis(format.contentHeight, height, format.filter);
@@ -89,7 +89,7 @@ function assertAlpha(got: Pixels, exact: Float64Array, name: string): void {
   });
 }
 
-/** Asserts that the colours of visible pixels stay, and that other pixels are black. */
+/** Asserts that visible pixels keep their colours, and that invisible ones are black. */
 function assertColors(got: Pixels, want: Pixels): void {
   const seen = want.data.map((level, i) => got.data[i | 3] === 0 ? 0 : level);
   const colors = (data: Uint8Array) => data.filter((_, i) => i % 4 !== 3);
@@ -106,7 +106,7 @@ for (const { name, image, format } of CASES) {
   });
 }
 
-Deno.test("compositeAlpha() adds an alpha channel to opaque images", () => {
+Deno.test("compositeAlpha() adds an alpha channel to RGB images", () => {
   const opaque = noiseImage(21, 13);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
@@ -118,7 +118,7 @@ Deno.test("compositeAlpha() adds an alpha channel to opaque images", () => {
   assert.deepEqual(got, compositeAlpha(opaque, mask));
 });
 
-Deno.test("compositeBands() gives the same rows as for the whole image", () => {
+Deno.test("compositeBands() gives the same rows as compositeAlpha() for the whole image", () => {
   for (const { name, image, format } of CASES) {
     const { width, height, channels, data } = image;
     const mask = { values: makeMask(format), format };
@@ -179,7 +179,7 @@ kernelTest("CompositeAlpha computes the formula in place", async (gpu) => {
   kernel.dispose();
 });
 
-kernelTest("CompositeAlpha treats NaN masks like its reference", async (gpu) => {
+kernelTest("CompositeAlpha treats NaN and infinite mask values like its reference", async (gpu) => {
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   const values = Float32Array.of(NaN, Infinity, -Infinity, 0.5, 3e38, -3e38, 1, NaN, 0.25);
   const format = makeFormat(3, 3);

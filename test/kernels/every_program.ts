@@ -32,7 +32,7 @@ import { CASES as EXPERTS } from "./experts_case.ts";
 
 /** Numbers of rows that cover every variant of a product. */
 const ROW_COUNTS = [1, 3, 8, 20, 100, 2000];
-/** Head sizes of small models, most models and the largest. 12 is not divisible by larger powers of two than 4. */
+/** Head sizes of small models, most models and the largest. 12 is divisible by 4, but not by 8. */
 const HEAD_SIZES = [12, 64, 128, 256];
 const RMS = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
 const LAYER = { kind: "layer", epsilon: 1e-6, hasBeta: true } as const;
@@ -56,12 +56,12 @@ const PRODUCTS: readonly Partial<MatvecParams>[] = [
   { ...GATE, norm: RMS, hasBias: true, hasResidual: true },
   { norm: LAYER, activation: "gelu", softcap: 3 },
   { norm: RMS, sum: { epsilon: 1e-5 } },
-  // The last load of four columns goes beyond the outputs.
+  // 83 is not divisible by four: the last load of four columns goes beyond the outputs.
   { n: 83, matrixRows: 83 },
   { ...GATE, sum: { epsilon: 1e-5 } },
 ];
 
-/** All different programs, for both kinds of adapters and element types. */
+/** Collects each different program once, for cards and software adapters, in f32 and f16. */
 export function collectPrograms(): RecordedProgram[] {
   const all = new Map<string, RecordedProgram>();
   for (const isFallbackAdapter of [true, false]) {

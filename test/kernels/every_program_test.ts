@@ -1,4 +1,4 @@
-/** The programs that are collected for other compilers are complete. */
+/** The programs collected for other compilers: they cover every shader, and Direct3D's compiler accepts them. */
 import assert from "node:assert/strict";
 import { collectPrograms } from "./every_program.ts";
 
@@ -15,13 +15,14 @@ async function listShaders(folder: URL): Promise<URL[]> {
 }
 
 /**
- * Functions of a template whose names contain no parameter. They stay unchanged, though not all in the same program.
+ * Lists a template's function signatures without parameters of the template. Programs contain them unchanged, though
+ * not all in the same program.
  */
 function getFunctions(text: string): string[] {
   return text.split("\n").filter((line) => line.startsWith("fn ") && !line.includes("$"));
 }
 
-Deno.test("collectPrograms() has a program with each shader of the kernels", async () => {
+Deno.test("collectPrograms() covers each shader of the kernels", async () => {
   const programs = collectPrograms();
   const missing: string[] = [];
   for (const url of await listShaders(KERNELS)) {

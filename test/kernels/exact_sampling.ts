@@ -1,5 +1,5 @@
 /**
- * A plain sampler in float64, as the reference for both implementations.
+ * A plain sampler in float64: the reference for the samplers on the CPU and on WebGPU.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import {
 /** Greedy sampling without cut-offs and penalties. */
 export const PLAIN: SamplingParams = GREEDY;
 
-/** Makes a row of `params` added to {@linkcode PLAIN}. */
+/** Makes a row with the parameters of {@linkcode PLAIN}, changed by `params`. */
 export function makeRow(
   params: Partial<SamplingParams> = {},
   rest: Partial<Omit<SampleRow, "params">> = {},

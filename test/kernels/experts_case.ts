@@ -70,7 +70,7 @@ export const CASES: Readonly<Record<string, ExpertsParams>> = {
     ...both(nbits(4, 16), true),
     x: { stride: 104, offset: 4 },
   },
-  "numbers, bias": { ...BASE, ...both({ kind: "rows" }, true) },
+  "weights that are not quantised, bias": { ...BASE, ...both({ kind: "rows" }, true) },
   "weights that are not quantised, no gate, shares not normalised": {
     ...BASE,
     ...both({ kind: "rows" }),
@@ -84,7 +84,7 @@ export const CASES: Readonly<Record<string, ExpertsParams>> = {
   },
 };
 
-/** Random tensors; weights that f16 holds exactly. */
+/** Makes random tensors whose numbers f16 represents exactly. */
 export function makeTensors(params: ExpertsParams, numRows: number, seed = 3): ReferenceTensors {
   const normal = makeNormal(seed);
   const half = (length: number, size: number) =>

@@ -12,7 +12,7 @@ import {
   routeReference,
 } from "./references/experts_reference.ts";
 
-/** More rows than are computed at a time. */
+/** More rows than the kernel computes at a time. */
 const NUM_ROWS = 131;
 
 function getSource(
@@ -62,10 +62,11 @@ for (const [name, params] of Object.entries(CASES)) {
   const wanted = expertsReference(params, tensors, NUM_ROWS);
   const kinds = params.first.matrix.kind === "rows" ? [false, true] : [false];
   for (const isHalf of kinds) {
-    Deno.test(`SimdExperts equals its reference${isHalf ? ", of f16" : ""}: ${name}`, async () => {
+    Deno.test(`SimdExperts equals its reference${isHalf ? ", weights in f16" : ""}: ${name}`, async () => {
       const got = await run([getLayer(params, tensors, isHalf)], tensors, { numRows: NUM_ROWS });
       assertClose(got, wanted, { abs: 1e-2, rel: 1e-3 });
-      // Rounding rows to 16 bits loses less than half of what f16 loses, 2e-4; f32 values are not rounded.
+      // With quantised weights, rows are rounded to 16 bits, which loses less than half as much as f16 (2e-4). Otherwise
+      // they stay in f32.
       const error = Math.hypot(...got.map((value, i) => value - wanted[i]!));
       const most = params.first.matrix.kind === "rows" ? 1e-6 : 1e-4;
       assert.ok(
@@ -76,7 +77,7 @@ for (const [name, params] of Object.entries(CASES)) {
   }
 }
 
-Deno.test("SimdExperts computes a row the same in any batch, on any number of threads", async () => {
+Deno.test("SimdExperts gives a row the same bits in any batch, on any number of threads", async () => {
   const params = Object.values(CASES)[0]!;
   const tensors = makeTensors(params, NUM_ROWS);
   const layers = [getLayer(params, tensors)];
@@ -95,7 +96,7 @@ Deno.test("SimdExperts computes a row the same in any batch, on any number of th
   }
 });
 
-Deno.test("SimdExperts holds layers of several sizes in one memory", async () => {
+Deno.test("SimdExperts computes layers of different sizes in one memory", async () => {
   const [one, two] = [Object.values(CASES)[0]!, Object.values(CASES)[5]!];
   const tensors = [one, two].map((params) => makeTensors(params, 3));
   const layers = [one, two].map((params, i) => getLayer(params, tensors[i]!));
@@ -116,7 +117,7 @@ Deno.test("routeRows() chooses and weights experts like the reference", () => {
   }
 });
 
-Deno.test("orderByExpert() lists the pairs of each expert that has any", () => {
+Deno.test("orderByExpert() groups pairs by expert, and omits experts without pairs", () => {
   const { pairs, items } = orderByExpert(Uint32Array.of(4, 1, 0, 4, 1, 1), 5);
   assert.deepEqual([...pairs], [2, 1, 4, 5, 0, 3]);
   assert.deepEqual([...items], [0, 0, 1, 1, 1, 4, 4, 4, 6]);

@@ -32,7 +32,7 @@ function uploadMatrices(
   };
 }
 
-/** Runs the kernels on the first rows. */
+/** Runs the kernels on the first `numRows` rows. */
 async function run(
   gpu: GpuContext,
   params: ExpertsParams,
@@ -63,7 +63,7 @@ for (const [name, params] of Object.entries(CASES)) {
   for (const elem of HAS_F16 ? ["f32", "f16"] as const : ["f32"] as const) {
     for (const [variant, isFew] of VARIANTS) {
       kernelTest(
-        `Experts of ${variant} rows in ${elem} equals its reference: ${name}`,
+        `Experts for ${variant} rows in ${elem} equals its reference: ${name}`,
         async (gpu) => {
           const got = await run(gpu, { ...params, elem }, tensors, { numRows: NUM_ROWS, isFew });
           const [abs, rel] = elem === "f16" ? [8e-3, 1e-3] : [3e-5, 1e-5];
@@ -76,7 +76,7 @@ for (const [name, params] of Object.entries(CASES)) {
 
 for (const [variant, isFew] of VARIANTS) {
   kernelTest(
-    `Experts of ${variant} rows computes a row the same way whatever the other rows are`,
+    `Experts for ${variant} rows gives a row the same bits alone and with others`,
     async (gpu) => {
       const params = Object.values(CASES)[0]!;
       const { hidden } = params;
@@ -96,18 +96,21 @@ for (const [variant, isFew] of VARIANTS) {
 }
 
 for (const prefersLast of [false, true]) {
-  kernelTest(`Experts takes the ${prefersLast ? "last" : "first"} of equals`, async (gpu) => {
-    const base = Object.values(CASES)[0]!;
-    const params = { ...base, router: { ...base.router, prefersLast } };
-    const tensors = { ...makeTensors(params, 2), logits: [1, 3, 2, 3, 3, 0, 0, 0, 0, 0, 0, 0] };
-    const chosen = routeReference(params, tensors, 0).map(({ expert }) => expert);
-    assert.deepEqual(chosen, prefersLast ? [4, 3] : [1, 3]);
-    const got = await run(gpu, params, tensors, { numRows: 2, isFew: true });
-    assertClose(got, expertsReference(params, tensors, 2), { abs: 3e-5, rel: 1e-5 });
-  });
+  kernelTest(
+    `Experts takes the ${prefersLast ? "last" : "first"} of experts with equal scores`,
+    async (gpu) => {
+      const base = Object.values(CASES)[0]!;
+      const params = { ...base, router: { ...base.router, prefersLast } };
+      const tensors = { ...makeTensors(params, 2), logits: [1, 3, 2, 3, 3, 0, 0, 0, 0, 0, 0, 0] };
+      const chosen = routeReference(params, tensors, 0).map(({ expert }) => expert);
+      assert.deepEqual(chosen, prefersLast ? [4, 3] : [1, 3]);
+      const got = await run(gpu, params, tensors, { numRows: 2, isFew: true });
+      assertClose(got, expertsReference(params, tensors, 2), { abs: 3e-5, rel: 1e-5 });
+    },
+  );
 }
 
-Deno.test("checkExperts() refuses sizes that the kernels do not read", () => {
+Deno.test("checkExperts() refuses sizes that the kernels do not support", () => {
   const base = Object.values(CASES)[0]!;
   assert.throws(() => checkExperts({ ...base, topK: 7 }), /7 of 6 experts/);
   assert.throws(() => checkExperts({ ...base, inner: 48 }), /96 by 48: the kernels take multiples/);

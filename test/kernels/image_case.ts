@@ -57,8 +57,8 @@ export const RESIZE_CASES: readonly ResizeCase[] = [
   ]),
   { name: "one pixel", image: noiseImage(1, 1), format: makeFormat({}) },
   { name: "to one pixel", image: noiseImage(37, 41), format: makeFormat({ width: 1, height: 1 }) },
-  { name: "a long line", image: noiseImage(3000, 1), format: makeFormat({ filter: "lanczos" }) },
-  { name: "a high line", image: noiseImage(1, 3000), format: makeFormat({ filter: "bicubic" }) },
+  { name: "a long row", image: noiseImage(3000, 1), format: makeFormat({ filter: "lanczos" }) },
+  { name: "a long column", image: noiseImage(1, 3000), format: makeFormat({ filter: "bicubic" }) },
   { name: "the same size", image: noiseImage(16, 12), format: makeFormat({}) },
   {
     name: "interleaved channels",

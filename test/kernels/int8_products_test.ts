@@ -54,7 +54,8 @@ function makeTensors(params: MatvecParams): ReferenceMatvecTensors {
 }
 
 /**
- * Rounds rows as the products do, after the norm: the largest magnitude in a block of 32 elements becomes 127 steps.
+ * Normalises rows, and rounds them as the products do: the largest magnitude in a block of 32 elements becomes 127
+ * steps.
  */
 function roundRows(params: MatvecParams, tensors: ReferenceMatvecTensors): Float32Array {
   const { k, x, norm } = params;
@@ -108,7 +109,7 @@ for (const elem of ["f32", "f16"] as const) {
   }
 }
 
-kernelTest("products of more rows than the smallest tile has are the same too", async (gpu) => {
+kernelTest("products give a row the same bits in small and large tiles", async (gpu) => {
   const params = { ...PLAIN, ...sized(128), norm: RMS };
   const tensors = makeTensors(params);
   const many = await run(gpu, params, tensors, ROOM);
@@ -118,20 +119,23 @@ kernelTest("products of more rows than the smallest tile has are the same too", 
   assert.deepEqual(await run(gpu, params, tensors, 3), many.subarray(0, 3 * params.n));
 });
 
-kernelTest("products use an existing program until theirs is compiled", async (gpu) => {
-  const params = { ...PLAIN, ...sized(128), norm: RMS };
-  const tensors = makeTensors(params);
-  for (const isInt8 of [true, false]) {
-    const tiling = { ...chooseMatvecTiling({ isFallbackAdapter: false }, params), isInt8 };
-    for (const numRows of [3, 8, 20]) {
-      const before = await runMatvec(gpu, params, tensors, { numRows, tiling, isNew: true });
-      assert.ok(gpu.later.splice(0).length > 0);
-      assert.deepEqual(before, await runMatvec(gpu, params, tensors, { numRows, tiling }));
+kernelTest(
+  "products give the same bits with an existing program, until their own is compiled",
+  async (gpu) => {
+    const params = { ...PLAIN, ...sized(128), norm: RMS };
+    const tensors = makeTensors(params);
+    for (const isInt8 of [true, false]) {
+      const tiling = { ...chooseMatvecTiling({ isFallbackAdapter: false }, params), isInt8 };
+      for (const numRows of [3, 8, 20]) {
+        const before = await runMatvec(gpu, params, tensors, { numRows, tiling, isNew: true });
+        assert.ok(gpu.later.splice(0).length > 0);
+        assert.deepEqual(before, await runMatvec(gpu, params, tensors, { numRows, tiling }));
+      }
     }
-  }
-});
+  },
+);
 
-kernelTest("rows are rounded only if the model and the kernel allow it", (gpu) => {
+kernelTest("takesInt8() rounds rows only if the model and the kernel allow it", (gpu) => {
   const takes = (changed: Partial<MatvecParams>) => takesInt8(gpu, { ...PLAIN, ...changed });
   assert.ok(takes({}));
   assert.ok(!takes({ weights: { ...NBITS, allowsInt8: false } }));

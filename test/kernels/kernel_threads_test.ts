@@ -23,7 +23,7 @@ const STEP = makeStep([
   { queries: 21, keys: 300 },
 ], 16);
 const BOUNDS = selfBounds([1, 300, 17, 64]);
-/** Time limit for helpers to start. */
+/** Time limit for helpers to take part. */
 const PATIENCE_MS = 60_000;
 
 function openPaged(threads?: KernelThreads, { step, numBlocks } = STEP): SimdAttention {
@@ -72,12 +72,12 @@ function callUntilHelped(threads: KernelThreads, call: () => void): void {
   const end = performance.now() + PATIENCE_MS;
   for (let round = 0; round < 2000 || threads.numHelpedParts === 0; round++) {
     if (threads.numHelpedParts >= 100) return;
-    assert(performance.now() < end, "no helper took part");
+    assert(performance.now() < end, "helpers did too few parts in a minute");
     call();
   }
 }
 
-// Threads of Node end some time after they were told to.
+// Node's threads end some time after they were told to.
 const options = { sanitizeResources: false, sanitizeOps: false };
 
 Deno.test("helpers that poll for the next job also take parts of a small one", options, () => {
@@ -106,7 +106,7 @@ Deno.test("helpers that poll for the next job also take parts of a small one", o
 
 for (const numThreads of [2, 3, 4]) {
   Deno.test(
-    `KernelThreads gives bit-identical results to one thread: ${numThreads}`,
+    `KernelThreads gives the same bits on ${numThreads} threads as on one`,
     options,
     () => {
       const paged = openPaged().attend(0).slice();
@@ -123,7 +123,7 @@ for (const numThreads of [2, 3, 4]) {
   );
 }
 
-Deno.test("KernelThreads starts no helper for little work", options, () => {
+Deno.test("KernelThreads starts no helper for a small job", options, () => {
   const threads = new KernelThreads(4);
   const { step, numBlocks } = makeStep([{ queries: 1, keys: 30 }], 16);
   const attention = new SimdAttention([makeLayer(SHAPE)], {
@@ -135,7 +135,7 @@ Deno.test("KernelThreads starts no helper for little work", options, () => {
 });
 
 Deno.test(
-  "KernelThreads does the work of a helper that is lost in the middle of a job",
+  "KernelThreads finishes a job whose helper gets stuck, and starts no helper after three losses",
   options,
   () => {
     const want = openPaged().attend(0).slice();
@@ -170,7 +170,7 @@ Deno.test("KernelThreads starts new helpers after idle ones have ended", options
   const want = openPaged().attend(0).slice();
   const threads = new KernelThreads(3, { minFlops: 0, idleMs: 20 });
   const attention = openPaged(threads);
-  // More rounds than helpers may be lost: those that end by themselves do not count as lost.
+  // Five rounds, though three losses would end the use of helpers: those that end when idle do not count as lost.
   for (let round = 0; round < 5; round++) {
     const before = threads.numHelpedParts;
     while (threads.numHelpedParts === before) {
@@ -183,7 +183,7 @@ Deno.test("KernelThreads starts new helpers after idle ones have ended", options
   threads.dispose();
 });
 
-/** Ids of the threads of this process that run workers. */
+/** Lists the ids of this process's worker threads. */
 function listWorkers(): Set<string> {
   const ids = [...Deno.readDirSync("/proc/self/task")].map(({ name }) => name);
   return new Set(ids.filter((id) => {
@@ -214,22 +214,26 @@ Deno.test("helpers of KernelThreads end after the thread that started them was t
   }
 });
 
-Deno.test("KernelThreads starts new helpers after it has ended its helpers", options, () => {
-  const want = openPaged().attend(0).slice();
-  withThreads(2, (threads) => {
-    for (let i = 0; i < 3; i++) {
-      const attention = openPaged(threads);
-      callUntilHelped(threads, () => assertSameValues(attention.attend(0), want));
-      attention.dispose();
-      assert.equal(threads.numHelpers, 0);
-    }
-  });
-});
+Deno.test(
+  "KernelThreads starts new helpers after an object's dispose() has ended the old ones",
+  options,
+  () => {
+    const want = openPaged().attend(0).slice();
+    withThreads(2, (threads) => {
+      for (let i = 0; i < 3; i++) {
+        const attention = openPaged(threads);
+        callUntilHelped(threads, () => assertSameValues(attention.attend(0), want));
+        attention.dispose();
+        assert.equal(threads.numHelpers, 0);
+      }
+    });
+  },
+);
 
 Deno.test("KernelThreads frees the memory of disposed objects", options, async () => {
   const threads = new KernelThreads(2, { minFlops: 0 });
   const { step } = makeStep([{ queries: 32, keys: 32 }], 16);
-  // About 50 MiB.
+  // The cache takes about 50 MiB.
   const limits = { ...step, maxTokens: 32, maxSequences: 1, numBlocks: 2048, threads };
   const round = async () => {
     const attention = new SimdAttention([makeLayer(SHAPE)], limits);

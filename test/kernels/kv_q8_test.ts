@@ -25,7 +25,7 @@ const SEQUENCES = [
 ];
 const MAX_POSITIONS = 300;
 
-/** A step of the tokens before those of `step`. */
+/** Makes the step that writes the tokens before those of `step`. */
 function makeHistory(step: PackedStep): PackedStep {
   const queryStarts = new Int32Array(step.queryStarts.length);
   const positions: number[] = [];
@@ -39,7 +39,7 @@ function makeHistory(step: PackedStep): PackedStep {
   return { ...step, numTokens, positions: Int32Array.from(positions), queryStarts, kvLengths };
 }
 
-/** Makes heads of very different magnitudes, which differ for each token. */
+/** Makes rows whose magnitude changes every eight elements, between 1 and 5. */
 function makeRows(step: PackedStep, width: number, elem: Elem, seed: number): Float32Array {
   const normal = makeNormal(seed);
   const round = elem === "f16" ? Math.f16round : Math.fround;
@@ -129,7 +129,7 @@ async function runKernels(gpu: GpuContext, shape: AttentionShape, own: Case) {
   return got;
 }
 
-/** The root mean square of the differences. */
+/** Computes the root mean square of the differences. */
 function distance(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < b.length; i++) sum += (a[i]! - b[i]!) ** 2;
@@ -147,8 +147,8 @@ async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: 
   const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
   const rounding = distance(want, exact);
   assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits changes results by ${rounding}`);
-  // Tolerates values very close to the middle between two 127ths, and half precision. Cards may also round the scale,
-  // which is packed as f16, up or down.
+  // A value close to the middle between two multiples of 1/127 may be rounded either way. f16 adds errors, and cards may
+  // round the scale, which is packed as f16, up or down.
   const isClose = shape.elem === "f32" && !isRotated && gpu.isFallbackAdapter;
   const limit = isClose ? 0.05 : 0.25;
   assert(distance(got, want) < limit * rounding, `${distance(got, want)} of ${rounding}`);
@@ -159,7 +159,7 @@ for (const elem of ["f32", "f16"] as const) {
     for (const isRotated of [false, true]) {
       const name = `heads of ${headSize}, ${elem}${isRotated ? ", rotated" : ""}`;
       kernelTest(
-        `KvWrite and PagedAttention store and read 8 bits: ${name}`,
+        `KvWrite and PagedAttention store and read keys and values in 8 bits: ${name}`,
         (gpu) => assertRounded(gpu, { ...SHAPE, headSize, elem }, isRotated),
       );
     }
@@ -168,13 +168,13 @@ for (const elem of ["f32", "f16"] as const) {
 
 for (const [headSize, elem] of [[8, "f32"], [64, "f16"], [128, "f32"]] as const) {
   kernelTest(
-    `PagedAttention rounds queries for keys in 8 bits on a graphics card: heads of ${headSize}, ${elem}`,
+    `PagedAttention stays within the tolerance when it also rounds queries, as on a graphics card: heads of ${headSize}, ${elem}`,
     (gpu) =>
       assertRounded({ ...gpu, isFallbackAdapter: false }, { ...SHAPE, headSize, elem }, false),
   );
 }
 
-Deno.test("roundTo8Bits() keeps zeros and the largest magnitude, with errors of at most half a 127th", () => {
+Deno.test("roundTo8Bits() keeps zeros and the largest magnitude, with errors of at most half of 1/127 of it", () => {
   const head = Float32Array.of(0, -3, 1.5, 0.01, 2.999);
   const before = head.slice();
   roundTo8Bits(head);
@@ -186,7 +186,7 @@ Deno.test("roundTo8Bits() keeps zeros and the largest magnitude, with errors of 
   assert.deepEqual([...zeros], [0, 0, 0, 0]);
 });
 
-Deno.test("a cached head in 8 bits takes about half the memory of one in f16", () => {
+Deno.test("cachedHeadBytes() of a head in 8 bits is about half of that in f16", () => {
   const head = { headSize: 128, elem: "f16" } as const;
   assert.deepEqual([cachedHeadBytes(head), cachedHeadBytes({ ...head, isQuantized: true })], [
     256,

@@ -18,7 +18,7 @@ import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
-/** Factors of norms, first of queries and then of keys, for all heads of a token. */
+/** Norm factors for all heads of a token: queries, then keys. */
 const GAMMAS = Float32Array.from({ length: 192 }, (_, i) => 0.5 + (i % 7) / 4);
 /** The cache's value where nothing is written. */
 const UNTOUCHED = 7;
@@ -68,7 +68,7 @@ function makeTensors(shape: AttentionShape, step: PackedStep, rotary?: RotaryPar
   const angle = (i: number) => Math.floor(i / half) / 100 ** ((i % half) / half);
   return {
     rows: new Float32Array(length).map(() => elem === "f16" ? Math.f16round(normal()) : normal()),
-    // A rotation may also scale what it rotates.
+    // Rotary tables may also scale: here by 1.25.
     cos: new Float32Array(64 * half).map((_, i) => 1.25 * Math.cos(angle(i))),
     sin: new Float32Array(64 * half).map((_, i) => 1.25 * Math.sin(angle(i))),
   };
@@ -84,7 +84,7 @@ function writeExactly(
 ): Written {
   const { heads, kvHeads, headSize, blockSize } = shape;
   const stride = (heads + 2 * kvHeads) * headSize;
-  /** The factors of a head, and the elements by whose mean square it is divided. */
+  /** Finds a head's factors, and the elements whose root mean square divides it. */
   const makeNorm = (row: number, numHeads: number, head: number, first: number) => {
     const from = first + (norms?.ofRows ? head * headSize : 0);
     return {
@@ -206,7 +206,7 @@ function assertWritten(got: Written, want: Written, elem: "f32" | "f16", isRotat
   assertClose(got.v, want.v, { abs: 0, rel: 0 });
 }
 
-/** Asserts results whose sums of squares are in f32. */
+/** Like `assertWritten`, for norms, whose sums of squares are in f32. */
 function assertNormed(got: Written, want: Written, elem: "f32" | "f16", isWritten: boolean): void {
   const tolerance = elem === "f32" ? { abs: 1e-5, rel: 1e-5 } : { abs: 3e-3, rel: 3e-3 };
   if (isWritten) assertClose(got.q, want.q, tolerance);

@@ -48,7 +48,7 @@ function makeParams(shape: Shape): Omit<LinearAttentionParams, "elem"> {
   };
 }
 
-/** Makes rows of one step. Keys have length 1, as the delta rule requires, and states decay. */
+/** Makes rows of one step. Keys have length 1, as the delta rule requires; decays and rates are between 0 and 1. */
 function makeRows(params: Omit<LinearAttentionParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = Float32Array.from({ length: MAX_TOKENS * 2 * params.q.stride }, () => normal());

@@ -18,7 +18,7 @@ export const SMALL: LogMelSpec = {
   frames: 24,
 };
 
-/** Computes the mel energies of every frame of a row, `[mels][frames]`, with a sum over all samples for every bin. */
+/** Computes the mel energies of a row, `[mels][frames]`, by a direct Fourier transform of every frame. */
 function computeEnergies(spec: LogMelSpec, samples: Float32Array): number[][] {
   const { fftSamples: size, hopSamples, frames } = spec;
   const bins = Array.from(

@@ -19,7 +19,7 @@ function compute(spec: LogMelSpec, rows: readonly LogMelRow[], maxRecordings = 1
 }
 
 for (const [name, samples] of Object.entries(makeSounds(countSamplesPerRow(SMALL)))) {
-  Deno.test(`ReferenceLogMel.compute() gives the definition's features: ${name}`, () => {
+  Deno.test(`ReferenceLogMel.compute() equals the definition: ${name}`, () => {
     const row = { samples, recording: 0, contentFrames: SMALL.frames };
     assertClose(compute(SMALL, [row]), readFeatures(SMALL, [row]), { abs: 1e-6, rel: 0 });
   });
@@ -54,7 +54,7 @@ for (const mels of [80, 128]) {
   });
 }
 
-Deno.test("ReferenceLogMel.compute() limits the rows of a recording by its loudest row", () => {
+Deno.test("ReferenceLogMel.compute() sets the floor of all rows of a recording by its loudest row", () => {
   const sounds = makeSounds(countSamplesPerRow(SMALL));
   const rows = ["a click in silence", "a full-scale tone next to a faint one"].map((name) => ({
     samples: sounds[name]!,
@@ -64,7 +64,7 @@ Deno.test("ReferenceLogMel.compute() limits the rows of a recording by its loude
   assertClose(compute(SMALL, rows), readFeatures(SMALL, rows), { abs: 1e-6, rel: 0 });
 });
 
-Deno.test("ReferenceLogMel.measure() lets the loudness of later windows limit earlier ones", () => {
+Deno.test("ReferenceLogMel.measure() lets later rows of a recording set the floor of earlier ones, until forget()", () => {
   const sounds = makeSounds(countSamplesPerRow(SMALL));
   const rows = ["a click in silence", "noise"].map((name) => ({
     samples: sounds[name]!,
@@ -105,7 +105,7 @@ Deno.test("cutRow() reflects a recording at both ends, without repeating the end
   assert.equal(row.length, 1400);
 });
 
-Deno.test("cutRow() ends at the silence after a recording", () => {
+Deno.test("cutRow() leaves out the silence after a recording", () => {
   const recording = new Float32Array(1000).fill(1);
   assert.equal(cutRow(SMALL, recording, { paddedSamples: 5000 }).length, 1200);
   assert.equal(cutRow(SMALL, recording, { firstFrame: 100, paddedSamples: 5000 }).length, 0);

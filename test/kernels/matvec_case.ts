@@ -1,5 +1,5 @@
 /**
- * Random tensors for the parameters of `matvec`, and its run on a device.
+ * Makes random tensors for parameters of `matvec`, and runs the kernel on a device.
  *
  * @module
  */
@@ -14,12 +14,12 @@ export const ROOM = 192;
 
 /** Source of random values. */
 export interface Draw {
-  /** About as large as 1. */
+  /** A number with a magnitude of about 1. */
   readonly number: () => number;
   readonly byte: () => number;
 }
 
-/** Tensors with the sizes and layouts that the parameters require, with {@linkcode ROOM} rows. */
+/** Makes tensors of {@linkcode ROOM} rows, in the sizes and layouts that the parameters require. */
 export function drawTensors(params: MatvecParams, { number, byte }: Draw): ReferenceMatvecTensors {
   const { elem, k, n, matrixRows, x, weights, norm, sum, hasBias, hasResidual } = params;
   const floats = (length: number, size = 1) =>
@@ -54,7 +54,7 @@ export function drawTensors(params: MatvecParams, { number, byte }: Draw): Refer
 export interface MatvecRun {
   /** `[numRows, n]`. */
   readonly out: Float32Array;
-  /** `[numRows, k]`; empty if the rows are not sums. */
+  /** `[numRows, k]`; empty without `params.sum`. */
   readonly sum: Float32Array;
 }
 

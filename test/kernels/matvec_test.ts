@@ -85,7 +85,7 @@ for (const elem of ["f32", "f16"] as const) {
       async (gpu) => {
         for (const [index, blockSize] of [16, 32, 64, 128, 256].entries()) {
           if (bits * blockSize < 32) continue;
-          // Each tiling has zero points with every other block size: f32 with those where f16 has none.
+          // Zero points alternate between block sizes, so that each block size is tested with and without them.
           const isEven = (index + (elem === "f16" ? 1 : 0)) % 2 === 0;
           for (const tiling of [undefined, HARDWARE]) {
             const hasZeroPoints = isEven === (tiling === undefined);
@@ -121,7 +121,7 @@ for (const elem of ["f32", "f16"] as const) {
       async (gpu) => {
         const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
         const all = [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const;
-        // The loops and edges with f16 are the same as with f32.
+        // Fewer sizes for f16: its loops and edges are the same as those of f32.
         for (const [k, n] of elem === "f32" ? all : [all[0], all[2], all[5]]) {
           const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
           const params = { ...PLAIN, elem, ...sizes, weights: { kind } };

@@ -41,7 +41,7 @@ interface CaseOptions {
   readonly hasOutliers?: boolean;
 }
 
-/** Tensors with NaN in every row that belongs to no sequence. */
+/** Makes tensors with NaN in every row that belongs to no sequence. */
 function makeCase(shape: HeadShape, bounds: PackedBounds, options: CaseOptions): Case {
   const { softcap = 0, window = 0, isPacked = false, hasOutliers = false } = options;
   const { heads, kvHeads, headSize, elem } = shape;
@@ -137,7 +137,7 @@ async function attendOnGpu(gpu: GpuContext, { bounds, params, isPacked, ...array
   return result;
 }
 
-/** Registers a test on the device, and with SIMD if it supports the type. */
+/** Registers a test of the WebGPU kernel and, in f32, one of the SIMD kernel. */
 function attentionTest(
   name: string,
   shape: HeadShape,
@@ -212,7 +212,7 @@ for (const limits of ["adapter", "guaranteed"] as const) {
   }
 }
 
-kernelTest("PackedAttention creates nothing on the device in a steady batch", (gpu) => {
+kernelTest("PackedAttention creates no device objects in a second batch", (gpu) => {
   const { params, q } = makeCase(SHAPE, UNEVEN, { isPacked: true });
   const batch = new PackedBuffer(gpu, SHAPE, { maxRows: 300, maxSequences: 8 });
   const attention = new PackedAttention(gpu, batch, params);
@@ -256,7 +256,7 @@ Deno.test("SimdPackedAttention refuses unsupported shapes", () => {
   assert.throws(() => new SimdPackedAttention(of({ v: { stride: 64, offset: 2 } })), RangeError);
 });
 
-Deno.test("SimdPackedAttention keeps layers of different shapes apart", () => {
+Deno.test("SimdPackedAttention computes layers of different shapes in one object", () => {
   const cases = [64, 32].map((headSize) => makeCase({ ...SHAPE, headSize }, UNEVEN, {}));
   const simd = new SimdPackedAttention(cases.map((each) => ({ ...each.params, isPacked: false })));
   simd.begin(UNEVEN);

@@ -82,7 +82,7 @@ function attendByReference(paged: PagedCase, options: CaseOptions): Float32Array
 
 const TOLERANCE = { f32: { abs: 2e-5, rel: 1e-4 }, f16: { abs: 1e-3, rel: 2e-3 } };
 
-/** Registers a test on the device, and on the reference if it supports the type. */
+/** Registers a test of the WebGPU kernel and, in f32, one of the reference. */
 function attentionTest(
   name: string,
   shape: AttentionShape,
@@ -129,7 +129,7 @@ for (const group of [1, 3, 7, 8, 12]) {
   attentionTest(`groups of ${group} heads`, shape, [...decodes(1, 33, 200), MIXED[5]!, MIXED[7]!]);
 }
 attentionTest("groups of 8 heads of 256", { ...SHAPE, heads: 16, headSize: 256 }, MIXED);
-attentionTest("contexts to 4,096 keys", SHAPE, [
+attentionTest("contexts of up to 4,096 keys", SHAPE, [
   ...decodes(2, 1000, 4096),
   { queries: 30, keys: 1500 },
 ]);
@@ -222,7 +222,7 @@ kernelTest(
   },
 );
 
-kernelTest("PagedAttention creates nothing on the device in a steady step", (gpu) => {
+kernelTest("PagedAttention creates no device objects in a second step", (gpu) => {
   const stepBuffer = new StepBuffer(gpu, SHAPE, {
     maxTokens: 100,
     maxSequences: 10,
@@ -250,7 +250,7 @@ kernelTest("PagedAttention creates nothing on the device in a steady step", (gpu
   assert.deepEqual(gpu.counts, before);
 });
 
-kernelTest("StepBuffer refuses head sizes the kernels cannot run", (gpu) => {
+kernelTest("StepBuffer refuses head sizes that the kernels do not support", (gpu) => {
   const limits = { maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 1 };
   for (const headSize of [4, 10, 260]) {
     assert.throws(() => new StepBuffer(gpu, { ...SHAPE, headSize }, limits), RangeError);

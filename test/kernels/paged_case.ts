@@ -1,5 +1,5 @@
 /**
- * Random packed steps over a paged cache with NaN in every place that no kernel may read, and attention in float64.
+ * Random packed steps over a paged cache, with NaN in every slot that no kernel may read, and attention in float64.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { AttentionShape } from "../../kernels/attention/attention_shape.ts"
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 
-/** A sequence of the step: its new tokens, and the number of keys they see. */
+/** Number of a sequence's new tokens in the step, and of all its keys, which include those of the new tokens. */
 export interface CaseSequence {
   readonly queries: number;
   readonly keys: number;
@@ -36,7 +36,7 @@ export interface PagedCase {
   readonly slopes: Float32Array;
 }
 
-/** Block tables in random order over a pool with some unused blocks; positions continue each sequence. */
+/** Makes a step whose sequences use the pool's blocks in random order. Some blocks stay unused. */
 export function makeStep(
   sequences: readonly CaseSequence[],
   blockSize: number,
@@ -70,7 +70,7 @@ export function makeStep(
   return { step, numBlocks };
 }
 
-/** A case with normally distributed queries, keys and values, rounded to f16 if the shape requires it. */
+/** Makes a case with normally distributed queries, keys and values, rounded to the shape's type. */
 export function makeCase(
   shape: AttentionShape,
   sequences: readonly CaseSequence[],
@@ -108,7 +108,7 @@ export function makeSlopes(heads: number): Float32Array {
   return Float32Array.from({ length: heads }, (_, head) => 2 ** (-8 * (head + 1) / heads));
 }
 
-/** Position of a key or value in its cache. */
+/** Finds the first element of a key or value in its cache. */
 export function cacheAt(
   { kvHeads, blockSize, headSize }: AttentionShape,
   step: PackedStep,
@@ -121,7 +121,7 @@ export function cacheAt(
   return ((block * kvHeads + head) * blockSize + position % blockSize) * headSize;
 }
 
-/** Attention by its formula, in float64. */
+/** Computes attention by its formula, in float64. */
 export function attendExactly(
   { shape, step, q, kCache, vCache, sinks, slopes }: PagedCase,
   scale: number,

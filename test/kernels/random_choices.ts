@@ -12,7 +12,7 @@ export interface Random {
   readonly pick: <const T>(choices: readonly T[]) => T;
 }
 
-/** Choices of a linear congruential generator, always the same for a seed. */
+/** Makes a linear congruential generator, which gives the same choices for the same seed. */
 export function makeRandom(seed: number): Random {
   let state = Math.imul(seed, 2654435761) >>> 0;
   const fraction = () => {

@@ -17,7 +17,7 @@ function roundHalfUp(sum: number): number {
   return Math.min(255, Math.max(0, Math.floor(sum + 0.5)));
 }
 
-/** The literal formula, element by element. */
+/** Computes the formula element by element. */
 function byTheFormula(image: Pixels, format: TensorFormat): Float32Array {
   const { layout, width, height, contentWidth, contentHeight, filter, scale, offset } = format;
   const across = weighAxis(image.width, contentWidth, filter);
@@ -46,7 +46,7 @@ function byTheFormula(image: Pixels, format: TensorFormat): Float32Array {
   return output;
 }
 
-/** A sum halfway between two levels may become either one, which is common for means of a few levels. */
+/** Asserts levels. A sum halfway between two levels may be rounded to either; at most a tenth of them are. */
 function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFormat): void {
   assert.equal(got.length, want.length);
   const level = Math.max(...scale);
@@ -61,14 +61,14 @@ function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFo
 
 for (const { name, image, format } of RESIZE_CASES) {
   Deno.test(`resizeNormalize() follows its formula: ${name}`, () => {
-    // Earlier contents must not remain visible.
+    // NaN shows elements that are not written.
     const output = new Float32Array(3 * format.width * format.height).fill(NaN);
     resizeNormalize(image, format, output);
     assertLevels(output, byTheFormula(image, format), format);
   });
 }
 
-Deno.test("resizeNormalize() has the levels of the image that resize() returns, and ignores alpha", () => {
+Deno.test("resizeNormalize() equals resize() within one level, and ignores alpha", () => {
   const opaque = noiseImage(211, 97);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const [width, height] = [31, 29];
@@ -118,7 +118,7 @@ kernelTest(
     const kernel = new ResizeNormalize(gpu);
     for (const { name, image, format } of RESIZE_CASES) {
       const length = 3 * format.width * format.height;
-      // The middle of three image positions.
+      // The kernel writes the middle third of the buffer.
       const poison = new Float32Array(3 * length).fill(NaN);
       const buffer = createBuffer(gpu, {
         size: poison.byteLength,

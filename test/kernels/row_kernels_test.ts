@@ -33,7 +33,7 @@ for (const elem of ["f32", "f16"] as const) {
       const random = makeRandom(elem);
       for (const kind of ["rms", "layer"] as const) {
         for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
-          // The case with an offset also has a residual.
+          // The cases with beta also have a residual.
           for (const hasBeta of [false, true]) {
             const width = k * heads;
             const params: NormKernelParams = {
@@ -113,7 +113,7 @@ for (const elem of ["f32", "f16"] as const) {
   );
 }
 
-kernelTest("pointwise reads a different type than it writes", async (gpu) => {
+kernelTest("pointwise reads f16 and writes f32", async (gpu) => {
   const params: PointwiseParams = {
     elem: "f32",
     from: "f16",
@@ -133,7 +133,7 @@ kernelTest("pointwise reads a different type than it writes", async (gpu) => {
   assert.deepEqual(got, pointwiseReference(params, { a }, 2));
 }, { ignore: !HAS_F16 });
 
-kernelTest("take_rows copies rows by number, and the last row for larger numbers", async (gpu) => {
+kernelTest("take_rows copies rows by index, and the last row for larger indices", async (gpu) => {
   const params = { rowBytes: 4 * 70, tableRows: 9 };
   const values = Float32Array.from({ length: 9 * 70 }, (_, i) => i);
   const numbers = [8, 0, 3, 3, 12];

@@ -58,7 +58,7 @@ function makeTensors(
 const readReader = ({ buffer }: Float32Array): ReadBytes => (offset, into) =>
   Promise.resolve(into.set(new Uint8Array(buffer, offset, into.length)));
 
-/** Opens a product that can run repeatedly; memory after its outputs must stay unchanged. */
+/** Opens a product that can run repeatedly, and asserts that it does not write beyond its outputs. */
 async function openProduct(
   params: MatvecParams,
   tensors: ReturnType<typeof makeTensors>,
@@ -113,9 +113,13 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     matrixRows: 20_003,
     weights: { kind: "rows" },
   }],
-  ["a norm, a bias, a gate, a factor and a sum", FULL],
+  ["a norm, a bias, a gate, a scale and a residual", FULL],
   ["a soft cap", { ...FULL, softcap: 3 }],
-  ["a bias and a sum at the end of a group", { ...PLAIN, hasBias: true, hasResidual: true }],
+  ["a bias and a residual, with an incomplete last group of outputs", {
+    ...PLAIN,
+    hasBias: true,
+    hasResidual: true,
+  }],
   ...ACTIVATIONS.map((activation) => [activation, { ...PLAIN, activation }] as const),
 ];
 for (const [name, params] of cases) {
@@ -184,12 +188,12 @@ Deno.test("SimdRows.product() in f32 refuses unsupported sizes", () => {
 
 const PART_SIZES = { usual: 64, least: 6, maxParts: 32 };
 
-Deno.test("divideGroups() gives each thread the same number of parts", () => {
+Deno.test("divideGroups() keeps threads busy for more than 85 % of the time", () => {
   for (const numThreads of [2, 3, 4, 6, 8, 12, 16, 32]) {
     for (const numGroups of [256, 768, 1024, 37_984]) {
       const groups = divideGroups(numGroups, numThreads, PART_SIZES);
       const numParts = Math.ceil(numGroups / groups);
-      // Some threads have no part in the last round.
+      // In the last round, some threads may have no part.
       const rounds = Math.ceil(numParts / numThreads);
       const busy = numGroups / (rounds * numThreads * groups);
       assert.ok(busy > 0.85, `${numGroups} groups on ${numThreads} threads: ${busy} busy`);
@@ -197,7 +201,7 @@ Deno.test("divideGroups() gives each thread the same number of parts", () => {
   }
 });
 
-Deno.test("divideGroups() makes no part larger for more threads, and no parts of only a few groups", () => {
+Deno.test("divideGroups() makes no part larger for more threads, and none smaller than four groups", () => {
   for (const numGroups of [1, 5, 32, 64, 100, 256, 5000]) {
     const alone = divideGroups(numGroups, 1, PART_SIZES);
     assert.ok(alone <= Math.max(64, Math.ceil(numGroups / 32)), `${alone} of ${numGroups}`);

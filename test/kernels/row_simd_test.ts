@@ -48,7 +48,7 @@ function random(length: number, normal: () => number, size = 1): Float32Array {
 
 type Blocks = Extract<MatvecParams["weights"], { kind: "nbits" }>;
 
-/** The same product with weights in another layout. */
+/** Changes the layout of a product's weights. */
 function withWeights(params: MatvecParams, change: Partial<Blocks>): MatvecParams {
   return { ...params, weights: { ...params.weights as Blocks, ...change } };
 }
@@ -77,7 +77,7 @@ function makeTensors(
   };
 }
 
-/** The largest magnitude of each block becomes 127 levels, and 254 times as many if rows have 16 bits. */
+/** Rounds a row: the largest magnitude of each block becomes 127 levels, or 127 * 254 if rows have 16 bits. */
 function rounded(row: Float32Array, { allowsInt8 }: Blocks): Float32Array {
   const levels = allowsInt8 ? 127 : 127 * 254;
   return row.map((_, i) => {
@@ -87,7 +87,7 @@ function rounded(row: Float32Array, { allowsInt8 }: Blocks): Float32Array {
   });
 }
 
-/** The expected result: the reference's product with rounded rows. */
+/** Computes the expected result: the reference's product of rounded rows. */
 function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): Float32Array {
   const { k, x, norm } = params;
   const rows = Array.from({ length: ROWS }, (_, row) => {
@@ -107,7 +107,7 @@ function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): 
 const readReader = (bytes: Uint8Array): ReadBytes => (offset, into) =>
   Promise.resolve(into.set(bytes.subarray(offset, offset + into.length)));
 
-/** A product that can run repeatedly. */
+/** Opens a product that can run repeatedly. */
 async function openProduct(
   params: MatvecParams,
   tensors: ReturnType<typeof makeTensors>,
@@ -150,7 +150,7 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
     n: 1060,
     matrixRows: 1060,
   }],
-  ["a norm, a bias, a gate, a factor and a sum", FULL],
+  ["a norm, a bias, a gate, a scale and a residual", FULL],
   ["an incomplete last block of weights", withWeights(PLAIN, { blockSize: 128 })],
   ...([1, 2, 4, 8] as const).flatMap((bits) =>
     [16, 32, 64, 128].slice(bits === 1 ? 1 : 0).flatMap((blockSize) =>
@@ -180,7 +180,7 @@ for (const [name, params] of cases) {
   });
 }
 
-/** The kernel's variants: rows of 8 or of 16 bits, zero points or none, one plane or two. */
+/** The kernel's variants: rows of 8 or 16 bits, weights of 4 or 8 bits, no zero points, packed or float ones. */
 const VARIANTS: readonly Partial<Blocks>[] = [
   {},
   { allowsInt8: false },
@@ -219,7 +219,7 @@ Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits
 
 async function assertSameSums(full: MatvecParams, numRows: number): Promise<void> {
   const tensors = makeTensors(full, numRows);
-  // The largest possible sums: of the level 0, which represents -8, and of the level 15.
+  // Levels 0 and 15 give the largest sums: without zero points they represent -8 and 7.
   const { stride, offset } = full.x;
   tensors.zeroPoints?.fill(0, 0, 20).fill(0xff, tensors.zeroPoints.length - 20);
   tensors.weights.fill(0, 0, tensors.weights.length / 4).fill(0xff, tensors.weights.length * 3 / 4);
@@ -250,7 +250,7 @@ Deno.test("SimdRows.product() gives the same bits with any number of threads", a
   }
 });
 
-Deno.test("SimdRows.product() with weights of 4 bits is exact after a product with weights in f32", async () => {
+Deno.test("SimdRows.product() of 4-bit weights equals its reference after a product of f32 weights", async () => {
   const tensors = makeTensors(PLAIN);
   const memory = new RowArena(ROWS);
   const matrix = { ...PLAIN.weights as Blocks, k: PLAIN.k, outputs: PLAIN.n };
@@ -319,7 +319,7 @@ Deno.test("SimdRows.norm() and pointwise() equal their references", () => {
     ...[["multiply", 62], ["multiply", 31]],
   ] as const;
   for (const [operation, repeats = 1] of operations) {
-    // The last elements of a row are fewer than four.
+    // 62 is not divisible by four.
     const width = 62;
     const params = {
       elem: "f32",

@@ -20,7 +20,6 @@ const VOCAB_SIZE = 300;
 const normal = makeNormal(1);
 const LOGITS = Float32Array.from({ length: VOCAB_SIZE }, () => normal() * 2);
 
-/** Sampling parameters by descriptive names. */
 const CASES: Record<string, Partial<SamplingParams>> = {
   "temperature 1": { temperature: 1 },
   "temperature 0.3": { temperature: 0.3 },
@@ -72,7 +71,7 @@ Deno.test("ReferenceSampler.sample() applies penalties, biases and mask before i
   assert.ok(deviation < 4.5, `chi-square is ${deviation.toFixed(2)} deviations above its mean`);
 });
 
-Deno.test("ReferenceSampler.sample() is equally uniform over seeds and over token indices", () => {
+Deno.test("ReferenceSampler.sample() draws from the exact distribution when only the seed changes", () => {
   const sampler = new ReferenceSampler(VOCAB_SIZE);
   const counts = new Uint32Array(VOCAB_SIZE);
   for (let seed = 0; seed < 20_000; seed++) {
@@ -104,7 +103,7 @@ Deno.test("ReferenceSampler.sample() keeps exactly topK tokens, the lowest ids o
   }
 });
 
-Deno.test("ReferenceSampler.sample() reports the model's own log-probabilities", () => {
+Deno.test("ReferenceSampler.sample() reports log-probabilities without biases", () => {
   const sampler = new ReferenceSampler(VOCAB_SIZE);
   const bias = makeAdjustments([[9, 0, 0, 100]]);
   const row = makeRow({}, { topLogprobs: 20, adjustments: bias });
@@ -119,7 +118,7 @@ Deno.test("ReferenceSampler.sample() reports the model's own log-probabilities",
   }
 });
 
-Deno.test("ReferenceSampler.sample() chooses the same token without log-probabilities", () => {
+Deno.test("ReferenceSampler.sample() chooses the same token if no log-probabilities are requested", () => {
   const sampler = new ReferenceSampler(VOCAB_SIZE);
   for (const params of Object.values({ greedy: { temperature: 0 }, ...CASES })) {
     const told = makeRow(params);
@@ -168,7 +167,7 @@ Deno.test("ReferenceSampler.sample() gives a row the same token in any batch", (
   assert.deepEqual(together, alone);
 });
 
-Deno.test("ReferenceSampler.sample() agrees with a plain sort on hundreds of random rows", () => {
+Deno.test("ReferenceSampler.sample() chooses only tokens that a plain sort keeps, in 300 random cases", () => {
   const random = makeNormal(5);
   const pick = <T>(...values: T[]) => values[Math.floor(Math.abs(random()) * 1e6) % values.length]!;
   for (let round = 0; round < 300; round++) {
@@ -187,7 +186,7 @@ Deno.test("ReferenceSampler.sample() agrees with a plain sort on hundreds of ran
     const distribution = exactDistribution(logits, makeRow(params));
     for (let tokenIndex = 0; tokenIndex < 20; tokenIndex++) {
       const [token] = sampler.sample(logits, vocabSize, [makeRow(params, { tokenIndex })]);
-      assert.ok(distribution[token!.tokenId]! > 0, `round ${round} chose what is cut off`);
+      assert.ok(distribution[token!.tokenId]! > 0, `round ${round} chose a token that is cut off`);
     }
     const greedy = sampler.sample(logits, vocabSize, [makeRow()])[0]!.tokenId;
     const values = adjustLogits(logits, makeRow());

@@ -70,7 +70,7 @@ class Bench {
   }
 }
 
-/** Normally distributed logits with a few high ones, like those of a model. */
+/** Makes normally distributed logits with a few high ones, like those of a model. */
 function makeLogits(vocabSize: number, seed = 1, elem: Elem = "f32"): Float32Array {
   const normal = makeNormal(seed);
   const logits = Float32Array.from({ length: vocabSize }, () => normal() * 2);
@@ -141,7 +141,7 @@ for (const [name, [params, rest]] of Object.entries(CASES)) {
   });
 }
 
-/** Asserts that both chose the same tokens; log-probabilities may differ by rounding. */
+/** Asserts that two samplers chose the same tokens; log-probabilities may differ by rounding. */
 function assertSame(got: readonly SampledToken[], want: readonly SampledToken[]): void {
   const getIds = (tokens: readonly SampledToken[]) =>
     tokens.map((token) => [token.tokenId, ...token.top.map(({ tokenId }) => tokenId)]);
@@ -159,7 +159,7 @@ for (
   ]] as const
 ) {
   kernelTest(
-    `SampleKernel chooses the same as its reference: ${vocabSize} ${elem}`,
+    `SampleKernel chooses the same tokens as its reference: ${vocabSize} logits in ${elem}`,
     async (gpu) => {
       const logits = makeLogits(vocabSize, 3, elem);
       const cases: Case[] = [...Object.values(CASES), [{}]];
@@ -200,18 +200,21 @@ kernelTest("SampleKernel gives a row the same token in any batch", async (gpu) =
   bench.dispose();
 });
 
-kernelTest("SampleKernel chooses the lowest id among equals, greedy and listed", async (gpu) => {
-  // Ties after the first few tokens, and ties of all: with and without room in the kernel's list.
-  for (const rest of [-5, 1]) {
-    const logits = new Float32Array(300).fill(rest);
-    for (const id of [60, 20, 40]) logits[id] = 2;
-    const bench = await Bench.create(gpu, logits, 1);
-    assert.equal((await bench.sample([makeRow()]))[0]!.tokenId, 20);
-    const [listed] = await bench.sample([makeRow({}, { topLogprobs: 5 })]);
-    assert.deepEqual(listed!.top.map(({ tokenId }) => tokenId), [20, 40, 60, 0, 1]);
-    bench.dispose();
-  }
-});
+kernelTest(
+  "SampleKernel puts the lowest id first among equal logits, in greedy sampling and in top log-probabilities",
+  async (gpu) => {
+    // Ties after the first few tokens, and ties of all: with and without room in the kernel's list.
+    for (const rest of [-5, 1]) {
+      const logits = new Float32Array(300).fill(rest);
+      for (const id of [60, 20, 40]) logits[id] = 2;
+      const bench = await Bench.create(gpu, logits, 1);
+      assert.equal((await bench.sample([makeRow()]))[0]!.tokenId, 20);
+      const [listed] = await bench.sample([makeRow({}, { topLogprobs: 5 })]);
+      assert.deepEqual(listed!.top.map(({ tokenId }) => tokenId), [20, 40, 60, 0, 1]);
+      bench.dispose();
+    }
+  },
+);
 
 kernelTest(
   "SampleKernel cuts ties by id, to exactly topK tokens and then to topP of them",
@@ -267,7 +270,7 @@ kernelTest("SampleKernel.decode() names the rows without any allowed token", asy
 });
 
 kernelTest(
-  "SampleKernel.write() grows for more adjusted tokens",
+  "SampleKernel.write() enlarges its buffer for more adjusted tokens",
   async (gpu) => {
     const vocabSize = 20_000;
     const logits = makeLogits(vocabSize);
@@ -298,7 +301,7 @@ kernelTest("SampleKernel ignores adjusted tokens beyond the logits", async (gpu)
   bench.dispose();
 });
 
-kernelTest("SampleKernel creates nothing on the device in a steady step", async (gpu) => {
+kernelTest("SampleKernel creates no device objects in a second step", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 2);
   const rows = [makeRow({ temperature: 1 }, ADJUSTED), makeRow({}, { topLogprobs: 3 })];
   await bench.sample(rows);

@@ -165,7 +165,7 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     });
   });
 
-  Deno.test(`SimdStates.run(), ${name}: a row has the same bits for any division of its sequence`, () => {
+  Deno.test(`SimdStates.run(), ${name}: gives a row the same bits for any division of its sequence`, () => {
     const states = new SimdStates([node], { ...OPTIONS, threads: new KernelThreads(1) });
     const rows = makeRows(9);
     const numRows = 90;
@@ -197,14 +197,14 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     const single = answer(Array.from({ length: numRows }, (_, i) => i + 1), 1);
     assert.deepEqual(single, whole);
     assert.deepEqual(answer([3, 4, 70, numRows], 2), whole);
-    // Continues from a state saved within a group of rows that are computed together, at the group's end, or after all
-    // rows.
+    // Continues from a state saved within a group of rows that are computed together, or at the group's end.
     for (const end of [17, 64, 70, numRows - 1]) {
       const saved = { end, slot: 4 };
       assert.deepEqual(answer([numRows], 3, { saved }), whole);
       const rest = answer([numRows], 4, { start: end });
       assert.deepEqual(rest.subarray(end * outWidth), whole.subarray(end * outWidth));
     }
+    // Continues from a state saved after the last row.
     const saved = { end: numRows - 2, slot: 4 };
     answer([numRows - 2], 3, { saved });
     const rest = answer([numRows], 4, { start: numRows - 2 });
@@ -219,7 +219,7 @@ function attentionStrides({ q, k, v, decays, betas }: Omit<LinearAttentionParams
   };
 }
 
-Deno.test("SimdStates.run() gives the same bits with helpers, and copies slots", async () => {
+Deno.test("SimdStates.run() gives the same bits with helper threads, and copy() copies a slot", async () => {
   const nodes = Object.values(CASES).map(({ node }) => node);
   const threads = new KernelThreads(3, { minFlops: 0 });
   const alone = new SimdStates(nodes, { ...OPTIONS, threads: new KernelThreads(1) });

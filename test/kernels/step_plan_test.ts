@@ -26,7 +26,7 @@ interface Item {
   readonly slot: number;
 }
 
-/** The items of one kind, read as the kernels read them. */
+/** Reads the items of one kind as the kernels do. */
 function readItems(plan: StepPlan, kind: "prefill" | "decode" | "reduce"): Item[] {
   const header = { prefill: 2, decode: 3, reduce: 4 }[kind];
   const counts = {
@@ -56,8 +56,8 @@ function planFor(sequences: readonly CaseSequence[], tiling = TILING, window = 0
 }
 
 /**
- * Asserts that each row of each sequence is written once, from all its keys once; decoding rows use the keys in the
- * window.
+ * Asserts that each row is written once, and that it uses each of its keys once. Decoding rows use only the keys in
+ * the window.
  */
 function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
   const writers = new Map<string, number>();
@@ -146,11 +146,11 @@ Deno.test("StepPlan.build() splits a long decode the same way alone and among ot
   const others = Array.from({ length: 40 }, (_, i) => ({ queries: 1, keys: 1 + 90 * i }));
   const { plan } = planFor([...others, long, { queries: 90, keys: 2000 }]);
   assert.deepEqual(getParts(plan), alone);
-  // A short one is not split.
+  // A short decode is not split.
   assert.ok(readItems(plan, "decode").some(({ end, slot }) => end === 91 && slot === NO_SLOT));
 });
 
-Deno.test("StepPlan.build() starts with a prompt's last rows", () => {
+Deno.test("StepPlan.build() orders a prompt's items from its last rows to its first", () => {
   const { plan } = planFor([{ queries: 100, keys: 100 }]);
   const starts = readItems(plan, "prefill").map(({ rowStart }) => rowStart);
   assert.deepEqual(starts, starts.toSorted((a, b) => b - a));

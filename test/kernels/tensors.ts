@@ -7,7 +7,7 @@ import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 
-/** A buffer of `values` in the given type, for storage by default. */
+/** Makes a buffer of `values` in the given type, for storage by default. */
 export function upload(
   gpu: GpuContext,
   values: Float32Array,
@@ -28,7 +28,7 @@ export function upload(
   return buffer;
 }
 
-/** A norm's factors and offsets in the layout that the kernels bind. */
+/** Joins a norm's factors and offsets as the kernels read them. */
 export function makeAffine(
   { gamma, beta }: { gamma?: Float32Array | undefined; beta?: Float32Array | undefined },
 ): Float32Array | undefined {
@@ -53,7 +53,7 @@ export async function runAndRead(
   return new Float32Array(values.subarray(0, length));
 }
 
-/** A storage buffer of bytes. */
+/** Makes a storage buffer of bytes. */
 export function uploadBytes(gpu: GpuContext, bytes: Uint8Array): GPUBuffer {
   const buffer = createBuffer(gpu, {
     size: Math.max(16, Math.ceil(bytes.length / 16) * 16),

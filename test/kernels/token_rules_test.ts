@@ -23,14 +23,14 @@ const ALL: TokenRule = {
   lastTimestamp: 20,
 };
 
-/** The tokens that a rule allows. */
+/** Applies a rule. @returns the tokens that remain. */
 function left(rule: TokenRule, logits: Float32Array): number[] {
   const row = logits.slice();
   applyTokenRules(row, [rule], SMALL);
   return [...row.keys()].filter((token) => row[token]! > Math.fround(LOWEST_LOGIT.f32));
 }
 
-/** Equal logits except the given ones. */
+/** Makes logits of 0 except the given ones. */
 function logitsWith(values: Readonly<Record<number, number>>): Float32Array {
   const logits = new Float32Array(SMALL.vocabSize);
   for (const [token, value] of Object.entries(values)) logits[Number(token)] = value;
@@ -54,7 +54,7 @@ Deno.test("applyTokenRules() keeps the tokens that the rule allows and never spe
   );
 });
 
-Deno.test("applyTokenRules() requires a timestamp if all together are likelier than any other token", () => {
+Deno.test("applyTokenRules() allows only timestamps if together they are likelier than any other token", () => {
   // Eight timestamps with logit 0 sum to ln 8 = 2.079.
   assert.deepEqual(left(ALL, logitsWith({ 5: 2.07 })), [13, 14, 15, 16, 17, 18, 19, 20]);
   assert.equal(left(ALL, logitsWith({ 5: 2.09 })).length, 18);
@@ -107,7 +107,7 @@ for (const elem of ["f32", "f16"] as const) {
     buffer.destroy();
   }, { ignore });
 
-  kernelTest(`TokenRules keeps the same tokens as its reference, in ${elem}`, async (gpu) => {
+  kernelTest(`TokenRules changes logits like its reference, in ${elem}`, async (gpu) => {
     const options: TokenRulesOptions = {
       vocabSize: 2285,
       endToken: 768,

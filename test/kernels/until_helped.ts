@@ -8,7 +8,7 @@ import type { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 const PATIENCE_MS = 60_000;
 
 /**
- * Calls `work` until helpers took part in the given number of calls. @throws {Error} if they did not within a minute.
+ * Calls `work` until helpers have done `numParts` parts of its jobs. @throws {Error} if they have not within a minute.
  */
 export async function untilHelped(
   threads: KernelThreads,
@@ -17,7 +17,7 @@ export async function untilHelped(
 ): Promise<void> {
   const end = performance.now() + PATIENCE_MS;
   for (let round = 0; threads.numHelpedParts < numParts; round++) {
-    if (performance.now() > end) throw new Error(`no helper took part in ${round} rounds`);
+    if (performance.now() > end) throw new Error(`helpers did too few parts in ${round} rounds`);
     work(round);
     // Lets the helpers receive the memory.
     await new Promise((resolve) => setTimeout(resolve));

@@ -26,7 +26,7 @@ for (const { name, samples, frames, heard, step, values } of wanted) {
   });
 }
 
-Deno.test("UsmFeatures.compute() computes sounds concurrently, and yields", async () => {
+Deno.test("UsmFeatures.compute() yields, and gives concurrent sounds the same features as each alone", async () => {
   const features = new UsmFeatures(readUsmSpec({}, { isSemicausal: true }));
   const sounds = [0, 1].map((phase) =>
     Float32Array.from({ length: 20_000 }, (_, i) => Math.sin(i / (9 + phase)) * 0.3)
@@ -44,7 +44,7 @@ Deno.test("UsmFeatures.compute() computes sounds concurrently, and yields", asyn
   assert.ok(numYields >= 20);
 });
 
-Deno.test("readUsmSpec() refuses unsupported settings, and reads those of a folder", () => {
+Deno.test("readUsmSpec() refuses unsupported settings, and reads supported ones", () => {
   const read = (config: Record<string, unknown>) => readUsmSpec(config, { isSemicausal: false });
   assert.throws(
     () => read({ hop_length: 0 }),

@@ -22,7 +22,7 @@ Deno.test("expand() unrolls loops, including nested ones", () => {
   assert.deepEqual(lines(expand(template, { ROWS: 0 })), []);
 });
 
-Deno.test("expand() leaves out lines depending on a value", () => {
+Deno.test("expand() includes lines depending on a value", () => {
   const template = `
     //# if IS_HALF
     half
@@ -36,7 +36,7 @@ Deno.test("expand() leaves out lines depending on a value", () => {
   assert.deepEqual(lines(expand(template, { IS_HALF: false })), ["single", "only single"]);
 });
 
-Deno.test("expand() inserts named parts", () => {
+Deno.test("expand() inserts named parts, and refuses unknown ones", () => {
   const template = `
     //# part load
     //# for n in 0..2
@@ -57,7 +57,7 @@ Deno.test("expand() inserts named parts", () => {
   assert.throws(() => expand("//# put load", {}), /No part is called "load"/);
 });
 
-Deno.test("expand() evaluates sums to numbers, and inserts names next to letters", () => {
+Deno.test("expand() evaluates arithmetic, and inserts names next to letters", () => {
   const values = { COUNT: 7, n: 3, q: 2, what: "key" };
   assert.equal(expand("score$n_$q = $(COUNT * (n - 1) + 10 / 4 % 3)u;", values), "score3_2 = 16u;");
   assert.equal(expand("load_$what(x, $COUNT)", values), "load_key(x, 7)");

@@ -15,7 +15,7 @@ interface CausalConvArrays {
   readonly out: Float32Array | Float64Array | Float16Array;
 }
 
-/** See {@linkcode CausalConv}. @throws {RangeError} if the kernel does. */
+/** See {@linkcode CausalConv}. @throws {RangeError} if the kernel refuses the parameters. */
 export function causalConvReference(
   params: Omit<CausalConvParams, "elem">,
   { x, factors, state, out }: CausalConvArrays,
@@ -24,8 +24,8 @@ export function causalConvReference(
   checkTaps(params);
   const { channels, taps, stride, offset, activation } = params;
   const kept = taps - 1;
-  // The inputs that each channel keeps, followed by those of the rows.
   for (const { first, end, slot, isFresh, saved } of ranges) {
+    // The last inputs of each channel, oldest first.
     const own = state.subarray(slot * kept * channels, (slot + 1) * kept * channels);
     if (isFresh) own.fill(0);
     for (let row = first; row < end; row++) {

@@ -31,7 +31,7 @@ export interface ReferenceTensors {
   readonly second: ReferenceMatrices;
 }
 
-/** The chosen experts of a row and their weights. */
+/** Chooses the experts of a row, and their weights. */
 export function routeReference(
   { experts, topK, logits: { stride, offset }, router }: ExpertsParams,
   { logits, routerBias }: Pick<ReferenceTensors, "logits" | "routerBias">,
@@ -55,7 +55,7 @@ export function routeReference(
   }));
 }
 
-/** `out[numRows, hidden]`. */
+/** @returns `[numRows, hidden]`. */
 export function expertsReference(
   params: ExpertsParams,
   tensors: ReferenceTensors,

@@ -71,7 +71,7 @@ export class ReferenceKvWrite {
     { token, position, angle, block }: {
       readonly token: number;
       readonly position: number;
-      /** Its row in the table of angles. */
+      /** The token's row in the rotary tables. */
       readonly angle: number;
       readonly block: number;
     },
@@ -120,7 +120,7 @@ export class ReferenceKvWrite {
   }
 }
 
-/** Rounds a head to the values that 8 bits keep: 127ths of its largest magnitude, which is an f16. */
+/** Rounds a head to what 8 bits keep: multiples of 1/127 of its largest magnitude, which is rounded to f16. */
 export function roundTo8Bits(head: Float32Array): void {
   const largest = head.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const scale = Math.f16round(Math.min(largest, 65_504));
@@ -144,7 +144,7 @@ function copyHead(
   for (let i = 0; i < length; i++) target[to + i] = source[from + i]!;
 }
 
-/** The factor that gives the elements from `at` on a root mean square of about 1. */
+/** Computes the factor that gives `length` elements from `at` on a root mean square of about 1. */
 function inverseRms(values: Float32Array, at: number, length: number, epsilon: number): number {
   let squares = 0;
   for (let i = 0; i < length; i++) squares += values[at + i]! ** 2;

@@ -23,7 +23,7 @@ interface LinearAttentionArrays {
   readonly out: Numbers;
 }
 
-/** See {@linkcode LinearAttentionKernel}. @throws {RangeError} if the kernel does. */
+/** See {@linkcode LinearAttentionKernel}. @throws {RangeError} if the kernel refuses the parameters. */
 export function linearAttentionReference(
   params: LinearAttentionParams,
   arrays: LinearAttentionArrays,
@@ -45,7 +45,7 @@ export function linearAttentionReference(
   }
 }
 
-/** Adds a token to a head's state, and reads the state for it. */
+/** Adds a token to a head's state, and computes the token's output from the state. */
 function update(
   params: LinearAttentionParams,
   { q, k, v, decays, betas, out }: LinearAttentionArrays,

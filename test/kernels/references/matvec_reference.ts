@@ -10,7 +10,7 @@ import {
   type NormParams,
 } from "../../../kernels/matmul/matvec_params.ts";
 
-/** The kernel's tensors: float32, except levels and zero points that are stored as levels. */
+/** The kernel's tensors: float32, except packed levels and zero points. */
 export interface ReferenceMatvecTensors {
   readonly x: Float32Array;
   readonly weights: Float32Array | Uint8Array;
@@ -18,13 +18,13 @@ export interface ReferenceMatvecTensors {
   readonly zeroPoints?: Uint8Array | Float32Array | undefined;
   readonly gamma?: Float32Array | undefined;
   readonly beta?: Float32Array | undefined;
-  /** Only for rows that are sums. */
+  /** Only with `params.sum`. */
   readonly sumGamma?: Float32Array | undefined;
   readonly bias?: Float32Array | undefined;
   readonly residual?: Float32Array | undefined;
 }
 
-/** The normalized row: `(row - mean) / sqrt(variance + epsilon) * gamma + beta`, with a mean of 0 for "rms". */
+/** Normalises a row: `(row - mean) / sqrt(variance + epsilon) * gamma + beta`, with a mean of 0 for "rms". */
 export function normalizeRow(
   row: Float32Array,
   { kind, epsilon }: NormParams,
@@ -37,7 +37,7 @@ export function normalizeRow(
   return values.map((x, i) => (x - mean) * factor * (gamma?.[i] ?? 1) + (beta?.[i] ?? 0));
 }
 
-/** See {@linkcode Matvec}; sums are float64. @returns `[numRows, n]`, wherever the kernel puts them. */
+/** See {@linkcode Matvec}; sums are float64. @returns `[numRows, n]`; `params.out` has no effect. */
 export function matvecReference(
   params: MatvecParams,
   tensors: ReferenceMatvecTensors,
@@ -67,7 +67,7 @@ export function matvecReference(
   return out;
 }
 
-/** A row before its norm: a row of `x`, or the sum. */
+/** Computes a row before its norm: a row of `x` or, with `params.sum`, the sum. */
 export function matvecRow(
   { k, x, sum }: MatvecParams,
   tensors: Pick<ReferenceMatvecTensors, "x" | "sumGamma" | "residual">,
@@ -83,7 +83,7 @@ export function matvecRow(
   );
 }
 
-/** The matrix as `[outputs, k]`, from any storage format. */
+/** Unpacks a matrix of any storage format to `[outputs, k]`. */
 function unpackMatrix(
   { k, matrixRows, weights: form }: MatvecParams,
   { weights, scales, zeroPoints }: ReferenceMatvecTensors,

@@ -13,7 +13,7 @@ interface PackedArrays {
   readonly out: Float32Array;
 }
 
-/** See `PackedAttention`. Sums in float64. */
+/** See `PackedAttention`. Sums are in float64. */
 export function attendPacked(
   bounds: PackedBounds,
   arrays: PackedArrays,

@@ -19,11 +19,11 @@ interface AttentionArrays {
   readonly slopes?: Float32Array | undefined;
 }
 
-/** See `PagedAttention`. Sums in float64; the constructor allocates all its memory. */
+/** See `PagedAttention`. Sums are in float64. The constructor allocates all memory. */
 export class ReferenceAttention {
   readonly #shape: AttentionShape;
   readonly #params: AttentionParams;
-  /** Values of the current row: its query, the scores and then weights of its keys, its weighted sum of values. */
+  /** The current row's query, the scores of its keys (later their weights), and the weighted sum of their values. */
   readonly #query: Float64Array;
   readonly #weights: Float64Array;
   readonly #sum: Float64Array;
@@ -114,7 +114,7 @@ export class ReferenceAttention {
   }
 }
 
-/** Products of `query` with `count` keys from `keys[at]` on, four at a time. */
+/** Multiplies `query` by `count` keys from `keys[at]` on, four at a time. */
 function score(
   query: Float64Array,
   keys: Float32Array,
