@@ -1,12 +1,12 @@
 /**
  * Compares embeddings with transformers.js's feature-extraction pipeline on the same folder, weights, device and texts.
- * Both take turns; where there are several rounds, the medians are reported.
+ * The two programs take turns; where there are several rounds, the medians are reported.
  *
- * First in this process: both use Hearth's ONNX Runtime, whose matrix products are faster, and transformers.js gets one
- * call after the other. Then over HTTP: Hearth's server, and a plain Deno server around the pipeline on an unchanged
- * ONNX Runtime (`transformers_server.ts`), each in its own process, get the same requests. This also reports the CPU
- * time of both servers, which other work on the machine hardly affects. Last, the resident memory of Hearth's server
- * over ten thousand requests.
+ * First in this process: both programs use Hearth's ONNX Runtime, with its faster matrix products, and transformers.js
+ * gets one call after the other. Then over HTTP: Hearth's server, and a plain Deno server around the pipeline on an
+ * unchanged ONNX Runtime (`transformers_server.ts`), each in its own process, get the same requests. This also reports
+ * the CPU time of both servers, which other work on the machine hardly affects. Last, the resident memory of Hearth's
+ * server over ten thousand requests.
  *
  *     deno task bench embedding
  *     deno run -A --no-check test/bench/embedding_bench.ts cpu|webgpu

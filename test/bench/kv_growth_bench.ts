@@ -3,6 +3,7 @@
  * memory, and to shrink it again. After each step, the content of the first blocks is verified.
  *
  *     deno task bench kv_growth
+ *     deno run -A test/bench/kv_growth_bench.ts <most blocks>
  *
  * @module
  */

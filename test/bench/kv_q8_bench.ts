@@ -1,6 +1,6 @@
 /**
- * Compares decoding with keys and values in 8 bits to f32 on the CPU, or to f16 on a GPU: attention and cache writes of
- * one layer. Rounds alternate, since the machine may be busy.
+ * Compares keys and values in 8 bits with f32 on the CPU, or with f16 on a GPU: attention and cache writes of one layer
+ * on the CPU, of 36 layers on a GPU. Rounds alternate, since the machine may be busy.
  *
  *     deno task bench kv_q8
  *
@@ -29,12 +29,12 @@ interface Runner {
   dispose(): void;
 }
 
-function makeMake([sequences, queries, keys]: readonly [number, number, number]) {
+function makeCase([sequences, queries, keys]: readonly [number, number, number]) {
   return makeStep(Array.from({ length: sequences }, () => ({ queries, keys })), SHAPE.blockSize);
 }
 
 function openOnCpu(
-  { step, numBlocks }: ReturnType<typeof makeMake>,
+  { step, numBlocks }: ReturnType<typeof makeCase>,
   { isQuantized, threads }: { isQuantized: boolean; threads: KernelThreads },
 ): Runner {
   const attention = new SimdAttention([makeLayer({ ...SHAPE, elem: "f32", isQuantized })], {
@@ -48,7 +48,7 @@ function openOnCpu(
 
 function openOnGpu(
   gpu: GpuContext,
-  { step, numBlocks }: ReturnType<typeof makeMake>,
+  { step, numBlocks }: ReturnType<typeof makeCase>,
   isQuantized: boolean,
 ): Runner {
   const { heads, kvHeads, headSize, blockSize } = SHAPE;
@@ -93,7 +93,7 @@ function openOnGpu(
   };
 }
 
-/** Median milliseconds of both. */
+/** Median milliseconds of each runner. */
 async function compare(plain: Runner, rounded: Runner): Promise<[number, number]> {
   const times: [number[], number[]] = [[], []];
   for (let round = -2; round < ROUNDS; round++) {
@@ -112,7 +112,7 @@ const rows: string[][] = [];
 const gpu = Deno.args.includes("cpu") ? undefined : await openDevice({ allowFallback: false });
 const threads = new KernelThreads(await countCores());
 for (const sizes of STEPS) {
-  const made = makeMake(sizes);
+  const made = makeCase(sizes);
   const open = (isQuantized: boolean) =>
     gpu ? openOnGpu(gpu, made, isQuantized) : openOnCpu(made, { isQuantized, threads });
   const [plain, rounded] = await compare(open(false), open(true));

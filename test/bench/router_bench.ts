@@ -60,10 +60,10 @@ async function compare(
   for (const url of urls) await ask(url);
   const times: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    for (const [way, url] of urls.entries()) {
+    for (const [side, url] of urls.entries()) {
       const began = performance.now();
       await ask(url);
-      times[way]!.push(performance.now() - began);
+      times[side]!.push(performance.now() - began);
     }
   }
   return times.map((each) => median(each));
@@ -75,7 +75,7 @@ async function residentMb(router: string): Promise<number> {
   return Math.round(Number(bytes) / 2 ** 20);
 }
 
-/** Measures the lines of a table. */
+/** Measures everything, and returns the lines of a table. */
 async function measure(requests: number): Promise<string[]> {
   const flags = ["-p", "0", "--device", "cpu", "--log-level", "error"];
   const names = ["hearth-demo-embed", "hearth-demo-chat", "hearth-demo-asr"];

@@ -108,7 +108,7 @@ function speaker(model: unknown): { generate_speech(...args: unknown[]): Promise
   return model as ReturnType<typeof speaker>;
 }
 
-/** As {@linkcode speaker}. */
+/** Gives access to two methods that transformers.js's types do not declare. */
 function writer(model: unknown): {
   encode_speech(samples: unknown): Promise<Record<string, unknown>>;
   generate(options: Record<string, unknown>): Promise<Spoken["waveform"]>;

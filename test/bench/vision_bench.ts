@@ -32,7 +32,7 @@ const END_TOKEN = 2041;
 const QUESTION = "What colors are there?";
 const SECOND_QUESTION = "Which one is the brightest?";
 
-/** 4 million parameters, most of them the decoder's: the encoder is the same graph on the same runtime for both. */
+/** 4 million parameters, most of them the decoder's: both programs run the same encoder graph on the same runtime. */
 const SIZES: VisionSizes = {
   decoder: { layers: 4, heads: 8, kvHeads: 2, headDim: 32, hidden: 256, vocab: 2064 },
   vision: { layers: 1, width: 64, heads: 2 },

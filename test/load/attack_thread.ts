@@ -1,5 +1,5 @@
 /**
- * Runs a scenario on its own thread, so that producing the load does not delay the requests that the main thread times.
+ * Runs a scenario on its own thread. The requests that are timed meanwhile come from another process: see `prober.ts`.
  *
  * @module
  */

@@ -5,13 +5,13 @@
  */
 import type { SmallRequest } from "./small_requests.ts";
 
-/** The server that they are sent to. */
+/** The server under attack, and a small request that its model answers. */
 export interface Target {
   readonly url: string;
   readonly small: SmallRequest;
 }
 
-/** Sends one. @returns the status, or `closed` or `timeout`. */
+/** Sends a hostile request. @returns the status, or `closed` or `timeout`. */
 export type Hostile = (target: Target) => Promise<string>;
 
 const encoder = new TextEncoder();
@@ -54,7 +54,7 @@ export async function raw(
     using connection = await Deno.connect({ hostname, port: Number(port) });
     await use(connection);
   } catch {
-    // The server may close it first.
+    // The server may close the connection first.
   }
   return "closed";
 }

@@ -41,7 +41,7 @@ export class Prober {
     this.#output = new Response(child.stdout).text();
   }
 
-  /** Resolves when it has started to send requests. */
+  /** Starts the prober's process. Resolves when it has been told to send requests. */
   static async start(options: ProbeOptions): Promise<Prober> {
     const script = fileURLToPath(import.meta.url);
     const child = new Deno.Command(Deno.execPath(), {

@@ -1,8 +1,8 @@
 /**
- * `deno task load [--kind <kind>]… [--scenario <part of a name>]… [--requests <count>] [--json]`: during each scenario
- * of hostile load, sends a small request and `/health` every 100 ms, for each built-in model. Prints their results, the
- * server's resources before and after, and how late the requests were sent. The server's standard error is a pipe that
- * nobody reads, and it may open 256 files.
+ * `deno task load [--kind <kind>]… [--scenario <part of a name>]… [--requests <count>] [--json]`: for each built-in
+ * model, during each scenario of hostile load, sends `/health` every 100 ms and a small request as often, or less often
+ * to a slow model. Prints the results of these requests, the server's resources before and after, and how late the
+ * requests were sent. The server's standard error is a pipe that nobody reads, and the server may open 256 files.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The kinds of load: each scenario is one way to keep a server from serving other clients.
+ * The kinds of load: each scenario tries to keep a server from serving other clients.
  *
  * @module
  */
@@ -13,7 +13,7 @@ const MIB = 1024 * 1024;
 /** Concurrent sequences of requests. */
 const CONCURRENCY = 8;
 const FEW = 4;
-/** A large offset, so that their media differ from those of the concurrent small requests. */
+/** The first index of these requests. It is large, so that their media differ from those of the timed requests. */
 const FIRST_OF_MANY = 1_000_000;
 /** One of this many requests is a heavy one. */
 const HEAVY_EVERY = 100;
@@ -41,7 +41,7 @@ export const IMAGE_KINDS: readonly LoadKind[] = ["vision", "ocr", "matting"];
 /** Options of a scenario. */
 export interface ScenarioOptions {
   readonly kind: LoadKind;
-  /** Only for the scenario that has a number of requests. */
+  /** For the scenarios that send a number of requests, rather than for some seconds. */
   readonly numRequests: number;
 }
 

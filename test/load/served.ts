@@ -69,7 +69,7 @@ export class Served implements AsyncDisposable {
     return new Served(child, /listens at (http:\S+)/.exec(said)![1]!);
   }
 
-  /** Current resources of its process. */
+  /** Current resources of the server's process. */
   usage(): Usage {
     const status = Deno.readTextFileSync(`/proc/${this.#child.pid}/status`);
     const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)![1]);
@@ -82,7 +82,7 @@ export class Served implements AsyncDisposable {
     };
   }
 
-  /** Stops it with SIGTERM, as an operator does. @returns its exit code. */
+  /** Stops the server with SIGTERM, as an operator does. @returns its exit code. */
   async stop(): Promise<number> {
     this.#child.kill("SIGTERM");
     return (await this.#child.status).code;

@@ -33,13 +33,13 @@ export class Tally implements TallyData {
     return this.seconds.length;
   }
 
-  /** Seconds within which a share of them ended, with any outcome. */
+  /** Seconds within which a share of the requests ended, with any outcome. */
   within(share: number): number {
     const sorted = this.seconds.toSorted((a, b) => a - b);
     return sorted[Math.ceil(share * sorted.length) - 1] ?? NaN;
   }
 
-  /** The share that was answered with 200 within `seconds`. */
+  /** The share of the requests that were answered with 200 within `seconds`. */
   shareWithin(seconds: number): number {
     return this.good.filter((each) => each <= seconds).length / this.count;
   }

@@ -1,5 +1,6 @@
 /**
- * Compares chats with a model of Qwen3-0.6B's size: Hearth over HTTP, transformers.js and llama.cpp in Node.
+ * Compares chats with models of the sizes of Qwen3-0.6B and of two hybrid decoders: Hearth over HTTP, transformers.js
+ * and llama.cpp in Node.
  *
  * @module
  */

@@ -29,7 +29,7 @@ export interface GgufTensor {
   readonly value?: number;
 }
 
-/** Weights in Q4_0, as large as those of the ONNX twins. */
+/** A matrix of random weights in Q4_0, of the same magnitude as in the ONNX twins. */
 export function q4(name: string, [from, to]: readonly [number, number]): GgufTensor {
   return { name, shape: [from, to], type: Q4_0 };
 }

@@ -1,5 +1,5 @@
 /**
- * The twins as GGUF files in Q4_0, with llama.cpp's names for tensors and settings.
+ * The twins of published models (see `twin.ts`) as GGUF files in Q4_0, with llama.cpp's names for tensors and settings.
  *
  * @module
  */

@@ -38,7 +38,7 @@ export class RunningHearth implements AsyncDisposable {
     this.#model = at.model;
   }
 
-  /** Starts it with a model's folder. */
+  /** Starts Hearth with a model's folder. */
   static async start(
     folder: string,
     { main, dtype, device = "cpu", threads, flags = [] }: HearthOptions = {},
@@ -89,7 +89,7 @@ export class RunningHearth implements AsyncDisposable {
   }
 }
 
-/** @throws {Error} with its log when the process ends, or cannot load the model. */
+/** @throws {Error} with the process's log when it ends, or cannot load the model. */
 async function untilHealthy(process: HearthProcess, url: string): Promise<void> {
   let hasEnded = false;
   process.ending.then(() => hasEnded = true);

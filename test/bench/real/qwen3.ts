@@ -137,7 +137,7 @@ function buildGraph(
     add(
       ints(`/model/constants/INT64/${shape.length === 0 ? values : `[${values}]`}`, values, shape),
     );
-  /** A node has the name of its first output, without `/output_…`. */
+  /** A node is named after its first output, with the operator instead of `/output_…`. */
   const node = (
     opType: string,
     inputs: readonly string[],

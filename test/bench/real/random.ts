@@ -13,7 +13,7 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** Fills with uniform bits. */
+  /** Random bytes, all equally likely. */
   bytes(length: number): Uint8Array<ArrayBuffer> {
     const words = new Uint32Array(Math.ceil(length / 4));
     let x = this.#state;

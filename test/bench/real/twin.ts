@@ -17,7 +17,7 @@ export const TOKENIZERS = fileURLToPath(new URL("../../../../shared/tokenizers/"
 /** The content of a file: bytes unchanged, anything else as JSON. */
 export type TwinFiles = Readonly<Record<string, Uint8Array | object>>;
 
-/** A folder in {@linkcode CACHE}. If it does not exist, `build` writes it. Its name changes when its content does. */
+/** A folder in {@linkcode CACHE}. If it does not exist, `build` writes it: who changes `build` must change the name. */
 export async function twinFolder(
   name: string,
   build: (folder: string) => Promise<void>,

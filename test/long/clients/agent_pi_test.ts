@@ -47,7 +47,7 @@ async function getOutput(args: string[], env: Record<string, string>, cwd?: stri
   return out!;
 }
 
-/** An agent's home: the server as a provider in each family, and a tool that replaces its own. */
+/** An agent's home: the server as a provider in each family, and a tool instead of the agent's own tools. */
 async function makeHome(base: string): Promise<AsyncDisposable & { path: string }> {
   const path = await Deno.makeTempDir({ prefix: "hearth-agent-" });
   await Deno.mkdir(join(path, ".pi/agent"), { recursive: true });

@@ -215,7 +215,7 @@ async function assertTurns(base: string, agent: Agent): Promise<void> {
 
 Deno.test({
   name:
-    "coding agents' first prompts fit with default flags, and of a turn only the new is computed" +
+    "coding agents' first prompts fit with default flags, and the next turn computes only its new tokens" +
     unlessThere(IS_THERE, "tokenizers/qwen3", "agents' prompts in Qwen3's template"),
   ignore: !IS_THERE,
   fn: async (t) => {

@@ -98,7 +98,7 @@ function spokenText(events: string): string {
   return deltas.join("");
 }
 
-/** Agents colour, wrap and format their output. */
+/** Keeps only letters: agents colour, wrap and format their output. */
 function getLetters(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replaceAll(/\x1b\[[\d;]*m/g, "").replaceAll(/[^a-z]/gi, "");

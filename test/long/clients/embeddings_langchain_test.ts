@@ -24,7 +24,7 @@ Deno.test("@langchain/openai: embedDocuments() in several batches and embedQuery
   const vectors = await embeddings.embedDocuments(sentences.map(({ text }) => text));
   assert.equal(vectors.length, sentences.length);
   vectors.forEach((vector, index) => {
-    // It replaces line breaks by spaces, which changes nothing here.
+    // LangChain replaces line breaks by spaces, which changes nothing here.
     assert.ok(cosine(vector, sentences[index]!.embedding) > 0.9999);
   });
   const query = await embeddings.embedQuery(sentences[0]!.text);

@@ -40,7 +40,7 @@ Deno.test("openai: embeddings, with and without encoding_format, equal the golde
     assert.equal(usage.prompt_tokens, sentences.reduce((sum, each) => sum + each.num_tokens, 0));
     data.forEach(({ index, embedding }, position) => {
       assert.equal(index, position);
-      // The client decodes base64 only if it requested it without being told to.
+      // The client decodes base64 only if the caller did not ask for it.
       const vector = encoding_format === "base64"
         ? new Float32Array(Uint8Array.fromBase64(embedding as unknown as string).buffer)
         : embedding;

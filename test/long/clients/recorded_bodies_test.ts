@@ -111,7 +111,7 @@ Deno.test("recorded bodies: each is also answered with `stream` inverted", async
   }
 });
 
-Deno.test("recorded bodies: an image for a model without vision is refused by its path, not its format", async () => {
+Deno.test("recorded bodies: an image for a model without vision is refused, and its part is named", async () => {
   const content = [{ type: "text", text: "What is this?" }, PICTURE];
   const body = { model: MODEL, messages: [{ role: "user", content }] };
   const response = await app.post("/v1/chat/completions", body);

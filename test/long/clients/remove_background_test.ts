@@ -115,7 +115,7 @@ Deno.test("fetch: resident memory does not grow with the number of answered imag
         .bytes();
     }
   };
-  // The worker is a thread of this process.
+  // The worker is a thread of this process, so this process's memory includes the worker's.
   await ask(12);
   const before = Deno.memoryUsage().rss;
   await ask(20);

@@ -62,7 +62,7 @@ Deno.test("cohere-ai: version 2 truncates documents that are too long", async ()
   const long = `${DOCUMENTS[2]} ${"egg ".repeat(6000)}`;
   const [first, second] = await readScores([long, `${long} ${long}`]);
   assert.equal(first, second);
-  // Words of the model's vocabulary: the remainder of both is the same.
+  // Truncated to four tokens, both documents are the same.
   assert.deepEqual(await readScores([long], 4), await readScores([DOCUMENTS[2]!], 4));
 });
 

@@ -213,7 +213,7 @@ Deno.test("openai: text.format forces JSON, and reasoning is separate", async ()
   assert.deepEqual(withoutIds(followStream(events).output), withoutIds(thought.output));
 });
 
-Deno.test("openai: a thought is returned instead of the requested summary", async () => {
+Deno.test("openai: if a summary of the reasoning is requested, it is the whole thought", async () => {
   const request = { ...GREEDY, input: "What is the capital of France?" };
   const plain = await client.responses.create({ ...request, reasoning: { effort: "medium" } });
   const reasoning = { effort: "medium", summary: "auto" } as const;
@@ -315,7 +315,7 @@ Deno.test("responses: the generation fields that vLLM accepts here work like tho
   assert.equal(await ask(seeded), await ask(seeded));
 });
 
-Deno.test("openai: functions within a namespace are called by their own name and its name", async () => {
+Deno.test("openai: a call of a function within a namespace has the names of both", async () => {
   const [weather] = TOOLS;
   const namespace = {
     type: "namespace" as const,
@@ -416,7 +416,7 @@ Deno.test("openai: unsupported fields are refused by name", async () => {
   }
 });
 
-Deno.test("openai: fields with other names in chat are also accepted under those", async () => {
+Deno.test("openai: max_tokens and reasoning_effort are accepted under their names in chat", async () => {
   const fields = { max_tokens: 4, reasoning_effort: "none" };
   const request = { ...GREEDY, input: "Hello", ...fields };
   const { usage, incomplete_details: details } = await client.responses.create(request);

@@ -11,7 +11,7 @@ for (const mode of ["TOOLS", "JSON_SCHEMA"] as const) {
   Deno.test(`@instructor-ai/instructor: an answer matches the schema, by ${mode}`, async () => {
     await using server = await TestServer.start();
     const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
-    // deno-lint-ignore no-explicit-any -- It was written for an older client, whose part that it uses is the same.
+    // deno-lint-ignore no-explicit-any -- Instructor's types are for an older client; what it uses is the same.
     const instructor = createInstructor({ client: client as any, mode });
     const question = "Extract the name and the age as JSON: Bob is 42 years old.";
     const person = await instructor.chat.completions.create({

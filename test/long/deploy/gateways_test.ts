@@ -110,7 +110,7 @@ function computeAddress(
   return model.startsWith("hosted_vllm/") ? `${pathname}/rerank` : `${pathname}${path}`;
 }
 
-Deno.test("deploy/litellm.yaml: re-ranking is answered in LiteLLM's format, which it would not be under /v1", async () => {
+Deno.test("deploy/litellm.yaml: re-ranking is answered in LiteLLM's format; under /v1 it would not be", async () => {
   const [{ model_list: models }] = read("litellm.yaml");
   const { litellm_params: params } = models.find(({ model_info: { mode } }: Document) =>
     mode === "rerank"
@@ -122,7 +122,7 @@ Deno.test("deploy/litellm.yaml: re-ranking is answered in LiteLLM's format, whic
     documents: ["Rinse the rice.", "The capital of Portugal is Lisbon."],
     return_documents: true,
   };
-  /** Expects a document as an object with a text. */
+  /** Reads results like LiteLLM, which wants each document as an object with a text. */
   const readResults = async (path: string) => {
     const { results } = await (await app.post(path, body)).json();
     return results.map(({ index, relevance_score, document }: Document) => {

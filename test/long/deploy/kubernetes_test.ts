@@ -143,7 +143,7 @@ Deno.test("deploy/kubernetes.yaml: clients, probes and Prometheus are served und
   assert.equal(await ask("elsewhere.example", "/health"), 403);
 });
 
-Deno.test("deploy/kubernetes.yaml: IPv6 pods are also served under their address", () => {
+Deno.test("deploy/kubernetes.yaml: a pod's IPv6 address is allowed as a host in brackets", () => {
   const { allowedHost } = readFlags({ HEARTH_ALLOWED_HOST: "hearth,fd00::1:2" });
   assert.deepEqual(allowedHost, ["hearth", "[fd00::1:2]"]);
 });

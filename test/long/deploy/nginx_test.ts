@@ -116,7 +116,7 @@ Deno.test("nginx: a killed replica ends only its own streams", { ignore }, async
     }),
   );
   const [numFirst, numSecond] = await Promise.all(ports.map(numInFlight));
-  assert.ok(numFirst! > 0 && numSecond! > 0, "hashing shares them");
+  assert.ok(numFirst! > 0 && numSecond! > 0, "both replicas have streams");
   const readers = streams.map((response) => response.body!.getReader());
   await Promise.all(readers.map((reader) => reader.read()));
   first.kill("SIGKILL");
@@ -194,7 +194,7 @@ Deno.test("nginx: only full replicas answer that they are full", { ignore }, asy
   assert.equal(response.status, 200, await response.text());
 });
 
-/** The replica that has answered one more request since the last check. */
+/** Sends a request. @returns the index of the replica that answered it. */
 async function answeredBy(
   ports: readonly number[],
   send: () => Promise<Response>,

@@ -20,7 +20,7 @@ type Json = Record<string, unknown>;
 const CHAT = ["/chat/completions", "/v1/chat/completions"];
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Values that are invalid for every number, string, flag, array and object of a chat request. */
+/** Odd values of several types, for fields that are ignored. */
 const STRANGE: readonly unknown[] = [-7.5, 1e300, "", {}, [[]], [{}], "🦔", true];
 
 /** Invalid values per field. */

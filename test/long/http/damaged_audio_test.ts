@@ -1,4 +1,4 @@
-/** Damaged uploads: always 400 or a transcript, and many requests leave nothing behind. */
+/** Damaged uploads give 400 or a transcript, and the server still transcribes afterwards. */
 import assert from "node:assert/strict";
 import {
   CLIP,

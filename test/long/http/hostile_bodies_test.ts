@@ -30,7 +30,7 @@ const TEXT_FIELDS: readonly (readonly [keyof typeof TOO_LONG, body: string])[] =
   ["rerank", '{"truncate":true,"query":"snow","documents":["…"]}'],
 ];
 const CLAIMED_BYTES = 100 * 2 ** 20;
-/** The text of a body, and the data in socket buffers. */
+/** The most bytes that the server and socket buffers may take of such a body. */
 const MOST_TAKEN_BYTES = 32 * 2 ** 20;
 
 for (const kind of Object.keys(TOO_LONG) as (keyof typeof TOO_LONG)[]) {
@@ -41,7 +41,7 @@ for (const kind of Object.keys(TOO_LONG) as (keyof typeof TOO_LONG)[]) {
     for (const body of bodies) {
       for (const prefix of ["data:", "base64://"]) {
         const sending = sendClaimed(server.base + small.path, body.replace("…", `${prefix}…`));
-        // The others are answered meanwhile.
+        // A small request is answered meanwhile.
         const answer = await fetch(server.base + small.path, {
           method: "POST",
           body: small.body,

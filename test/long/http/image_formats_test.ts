@@ -72,7 +72,7 @@ Deno.test("the built-in vision model names shapes and reads a word in every imag
   for (const [form, [name, { encode, scale }]] of Object.entries(FORMS).entries()) {
     await t.step(name, async () => {
       const size = scale === 0 ? { width: WIDE, height: WIDE } : { width: 256, height: 256 };
-      // Drawing and encoding a large one takes seconds. Each format gets a different four of the twelve.
+      // A large image takes seconds to draw and encode, so only one is. Other formats get four of the twelve scenes.
       const scenes = scale === 0
         ? SCENES.slice(0, 1)
         : SCENES.filter((_, at) => at % 3 === form % 3);

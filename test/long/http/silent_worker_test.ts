@@ -11,7 +11,7 @@ for (const fault of ["hang-on=request", "hang-on=metrics"]) {
     await using server = await TestServer.start({ spawnWorker, workerTimeoutSeconds: 3 });
     const { app, base } = server;
     assert.equal((await fetch(`${base}/health`)).status, 200);
-    // Metrics do not need a worker's answer.
+    // This makes the worker hang; /metrics answers without it.
     if (fault === "hang-on=metrics") await app.request("/metrics");
 
     const stream = app.post(CHAT, chatBody({ stream: true })).then((answer) => answer.text());

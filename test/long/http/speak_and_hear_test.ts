@@ -74,7 +74,7 @@ Deno.test({
 
 const VOICES = ["af_alloy", "am_echo", "af_nova", "am_onyx"];
 const SPEEDS = [0.8, 0.9, 1, 1.1, 1.25];
-/** Ways to deliver speech: as a stream, as events, in the message of a chat completion. */
+/** How speech is delivered: as a stream, as events, in the message of a chat completion. */
 const DELIVERIES = ["streamed", "events", "whole"] as const;
 /** Maximum for all voices. The model card gives 13.9 % for the first and 8.7 % for the second, at their own speed. */
 const MAX_ERROR_RATE = 0.15;
@@ -128,7 +128,7 @@ Deno.test("the built-in recogniser transcribes the built-in voices in every form
   let [errors, words] = [0, 0];
   for (const [number, voice] of VOICES.entries()) {
     let [voiceErrors, voiceWords] = [0, 0];
-    // Half of the sentences each, with every format, delivery and speed.
+    // Each voice speaks half of the sentences, with every format, delivery and speed.
     for (const [i, input] of SENTENCES.entries()) {
       if (i % 2 !== number % 2) continue;
       const at = i + number;

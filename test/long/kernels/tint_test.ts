@@ -75,7 +75,7 @@ function compile(page: Page, programs: readonly RecordedProgram[]): Promise<stri
   }, programs as RecordedProgram[]);
 }
 
-/** A variant of a program for adapters without half precision, with the same grammar and types. */
+/** A variant of a program for adapters without half precision, with f32 instead of f16. */
 function inSinglePrecision(program: RecordedProgram): RecordedProgram {
   const source = program.source.replaceAll("enable f16;", "").replaceAll(/\bf16\b/g, "f32");
   return { ...program, source };
@@ -91,7 +91,7 @@ async function compileAll(
     const faults = await check(page, sources.slice(at, at + AT_ONCE));
     assert.deepEqual([...new Set(faults)], []);
   }
-  // Chromium's software adapter compiles the longest ones slowly.
+  // Of each entry point, only the shortest program: Chromium's software adapter compiles long ones slowly.
   const shortest = programs.toSorted((a, b) => b.source.length - a.source.length)
     .map((program) => [program.entryPoint, program] as const);
   assert.deepEqual(await compile(page, [...new Map(shortest).values()]), []);

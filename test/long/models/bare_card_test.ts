@@ -1,6 +1,6 @@
 /**
- * Each built-in model gives on a graphics card with only what WebGPU guarantees (its default limits, no f16) what it
- * gives on the CPU.
+ * Each built-in model gives the same results as on the CPU on a graphics card with only what WebGPU guarantees: default
+ * limits and no f16.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -51,7 +51,7 @@ interface Run {
 const RUNS: Readonly<Record<string, Run>> = {
   "hearth-demo-chat": {
     dtype: "q4",
-    // One prompt is decoded in few rows, the other fills several tiles.
+    // The short prompt has few rows, the long one fills several tiles.
     run: async (model) => {
       const long = { ...QUESTION, content: QUESTION.content.repeat(20) };
       const chats = [QUESTION, long].map((each) => chat(model, [each], { maxTokens: 24 }));
@@ -108,7 +108,7 @@ async function runModel(name: string, backend: Backend): Promise<Result> {
 }
 
 gpuTest(
-  "weights in half precision are refused on a card without it, with the dtypes that it runs",
+  "fp16 weights are refused on a card without shader-f16, and the dtypes that it runs are named",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     for (const name of ["hearth-demo-chat", "hearth-demo-embed", "hearth-demo-matting"]) {
@@ -127,7 +127,7 @@ gpuTest(
   "steps whose buffers exceed the limits of a card are refused when the model opens",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
-    // The activations of the first are too large, only the kernels' scratch of the second.
+    // With 200,000 tokens, activations are too large; with 100,000, only the kernels' scratch is.
     for (const maxBatchTokens of [200_000, 100_000]) {
       const opened = openModel(findFolder("hearth-demo-chat"), {
         backend,
@@ -142,7 +142,7 @@ gpuTest(
 
 for (const name of [...Object.keys(RUNS), "hearth-demo-tts"]) {
   gpuTest(
-    `${name} gives on a card without f16 and raised limits what it gives on the CPU`,
+    `${name} gives the same results on a card with default limits and no f16 as on the CPU`,
     async (gpu) => {
       assert.deepEqual([gpu.hasF16, gpu.limits.maxStorageBuffersPerShaderStage], [false, 8]);
       const wanted = await runModel(name, new CpuBackend());

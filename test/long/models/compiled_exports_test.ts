@@ -20,7 +20,7 @@ import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { forward } from "../../fixtures/engine/steps.ts";
 
 const FOLDER = fileURLToPath(new URL("../../fixtures/graphs/exports", import.meta.url));
-/** Number of positions of their position embeddings. */
+/** Number of positions in the graphs' position embeddings. */
 const CONTEXT = 64;
 const BLOCK = 16;
 const BLOCKS = CONTEXT / BLOCK;
@@ -49,7 +49,7 @@ const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   glm4_dynamo_18: [1, 4, 4],
   // The attention computes the norms of all queries and of all keys of a token.
   olmo2_dynamo_18: [1, 4, 4],
-  // Mixtures of experts, which are also not counted, end segments.
+  // Mixtures of experts end segments too. Like those of attentions, their dispatches are not counted.
   qwen3_moe_dynamo_18: [1, 3, 2, 3, 2],
 };
 

@@ -37,8 +37,8 @@ interface Golden {
 }
 
 /**
- * Golden tokens of folders without a file of them: from ONNX Runtime 1.30 over the whole graph, with all tokens at once
- * for each new one.
+ * Golden tokens of folders without a `golden.json`: from ONNX Runtime 1.30 over the whole graph, with all tokens at
+ * once for each new one.
  */
 const RECORDED: Readonly<Record<string, Golden>> = {
   "genai-root": {
@@ -80,7 +80,7 @@ async function assertGolden(backend: Backend, folder: string, dtype: Dtype): Pro
     assert.deepEqual(alone[1], golden.tokens, "alone");
     const together = await Promise.all(prompts.map((prompt) => generate(engine, prompt)));
     assert.deepEqual(together.map(({ ids }) => ids), alone, "in a batch of four");
-    // For a prompt with a later difference, the full blocks before it are cached, with the states after them.
+    // A prompt that differs from token 40 on finds the two full blocks before it in the cache, with their states.
     const other = [...prompts[2]!.tokens.slice(0, 40), 9, 8, 7];
     const { ids: ofOther, numCachedTokens } = await generate(engine, {
       tokens: other,
@@ -122,7 +122,7 @@ async function assertLong(backend: Backend, folder: string): Promise<void> {
     assert.deepEqual(first!.ids, tokens);
     assert.deepEqual(again!.ids, tokens);
     assert.deepEqual(short!.ids, alone.ids, "beside sequences that become long");
-    // Only long sequences find the prefix of a long one.
+    // The cached prefix of a long sequence is found by another long sequence.
     const longer = await generate(engine, { tokens: [...prompt, ...tokens, 5], maxTokens: 2 });
     assert.ok(longer.numCachedTokens > prompt.length, `${longer.numCachedTokens} cached`);
   });

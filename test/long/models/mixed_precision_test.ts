@@ -179,7 +179,7 @@ const PROMPTS = [
   [7, 8],
   Array.from({ length: 40 }, (_, i) => (i * 11 + 3) % 96),
 ];
-/** ONNX Runtime rounds to f16 after each node on the CPU, and Hearth does not. */
+/** Largest gap of a tie. On the CPU, ONNX Runtime rounds to f16 after each node, and Hearth does not. */
 const TIE = 0.05;
 
 async function assertTokens(backend: Backend, graph: Uint8Array): Promise<void> {

@@ -52,7 +52,7 @@ function builtIn(model: string, file: string, output: Case["output"], tolerance:
   };
 }
 
-/** The result of the cut in each layer. */
+/** The graphs, each with the reach of attention in its layers if that is limited. */
 const GRAPHS: readonly (readonly [Case, { readonly reaches?: readonly number[] }])[] = [
   [exported("bert_script_17"), {}],
   [exported("bert_dynamo_18"), {}],

@@ -60,15 +60,15 @@ Deno.test("two columns are read one after the other, and a table row by row", as
 
 Deno.test("a page turned by a quarter keeps its lines", async () => {
   const page = write(new Drawing({ width: 360, height: 180 }), 20, LEFT).pixels;
-  const ways = ([6, 8] as const).map((way) => applyOrientation(page, way));
-  for (const lines of await read(findModelFolder("hearth-demo-ocr")!, ways)) {
+  const rotated = ([6, 8] as const).map((orientation) => applyOrientation(page, orientation));
+  for (const lines of await read(findModelFolder("hearth-demo-ocr")!, rotated)) {
     assert.deepEqual(lines, LEFT);
   }
 });
 
 for (const name of ["doc9", "doc13"]) {
   Deno.test({
-    name: `PP-OCR with its classifier reads every line of ${name}, whichever way it lies` +
+    name: `PP-OCR with its classifier reads every line of ${name}, rotated by any quarter turn` +
       unlessThere(
         isThere,
         `cases/images/${name}.png`,
@@ -78,8 +78,10 @@ for (const name of ["doc9", "doc13"]) {
     fn: async () => {
       const page = await decodeImage(await Deno.readFile(new URL(`${name}.png`, CASES)));
       const want = (await Deno.readTextFile(new URL(`${name}.txt`, CASES))).trimEnd().split("\n");
-      const ways = ([1, 3, 6, 8] as const).map((way) => applyOrientation(page, way));
-      const [upright, ...turned] = await read(PP_OCR!, ways);
+      const rotated = ([1, 3, 6, 8] as const).map((orientation) =>
+        applyOrientation(page, orientation)
+      );
+      const [upright, ...turned] = await read(PP_OCR!, rotated);
       assert.deepEqual(upright, want);
       // On turned pages this model loses spaces, and reads an extra letter where it divides a line; the order is
       // correct.

@@ -39,8 +39,8 @@ const MODEL = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.m
 const NUM_TOKENS = 24;
 const SEEDS = [0, 1, 2];
 /**
- * With rows of 16 bits, no token was chosen differently. With 8 bits, which accuracy level 4 allows, the gap was at
- * most 0.15.
+ * Largest gaps of ties. With rows of 16 bits, no token was chosen differently. With 8 bits, which accuracy level 4
+ * allows, the gap was at most 0.15.
  */
 const TIES = { rounded: 0.25, exact: 1e-4 };
 
@@ -77,10 +77,10 @@ function describe(
   const zeros = `${hasZeroPoints ? ` with ${kind}` : ""}${hasBias ? " with a bias" : ""}${
     hasTable ? " with its embeddings" : ""
   }`;
-  return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "not said"}`;
+  return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "unspecified"}`;
 }
 
-/** Its dtype in transformers.js's notation. */
+/** The format's dtype in transformers.js's notation. */
 function getDtype({ bits }: BlockForm): Dtype {
   return bits === 1 ? "q1" : bits === 2 ? "q2" : "q4";
 }

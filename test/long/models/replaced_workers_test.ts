@@ -4,7 +4,7 @@ import { Session } from "../../../src/server/session/session.ts";
 import { loadOptions } from "../../fixtures/servers/server.ts";
 
 const NUM_ROUNDS = 3;
-/** Workers of a round, and as many before the first one. */
+/** Workers of a round, half of them replacements. As many run before the first round. */
 const NUM_WORKERS = 6;
 /**
  * Forty workers that leaked their memory took 141 MiB: 21 in a round. Resident memory grows by up to 30 MiB in a single
@@ -12,7 +12,7 @@ const NUM_WORKERS = 6;
  */
 const MOST_GROWTH_BYTES = 12 * 2 ** 20;
 
-/** Runs a session whose worker is lost at every call, by an uncaught error. */
+/** Runs sessions, each of which loses its worker by an uncaught error and gets another one. */
 async function replaceOften(numTimes: number): Promise<void> {
   for (let n = 0; n < numTimes; n++) {
     const workers: Worker[] = [];
@@ -37,7 +37,7 @@ async function replaceOften(numTimes: number): Promise<void> {
   }
 }
 
-Deno.test(`${NUM_ROUNDS * NUM_WORKERS} replaced workers leak no native memory`, async () => {
+Deno.test(`${NUM_ROUNDS * NUM_WORKERS} workers, half of them replacements, leak no native memory`, async () => {
   await replaceOften(NUM_WORKERS / 2);
   const growths: number[] = [];
   for (let round = 0; round < NUM_ROUNDS; round++) {

@@ -110,7 +110,7 @@ for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
 
 const ORT_OF_TWO_LAYERS = { submits: 10, runs: 5 };
 
-/** Decoders of two layers that read images. GPT-2's attends to an image without a cache, and is not cut. */
+/** Decoders of two layers that read images. GPT-2's is absent: it attends to images without a cache, and is not cut. */
 const OCR_STEPS: readonly (readonly [TinyOcrFamily, Costs])[] = [
   ["trocr", {
     ours: { dispatches: 28, submits: 1, runs: 0 },
@@ -189,7 +189,7 @@ async function countRow(
   return { costs: await countCosts(ask), row };
 }
 
-/** Texts of nine tokens; one run selects columns if not all are requested, and the last submit copies the result. */
+/** Costs of a text of nine tokens. If only some columns are requested, a run of ONNX Runtime selects them. */
 const TEXT_STEPS: Readonly<Record<string, Costs & { readonly columns?: readonly number[] }>> = {
   reranker: {
     ours: { dispatches: 23, submits: 3, runs: 1 },

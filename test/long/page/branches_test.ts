@@ -38,7 +38,7 @@ async function openBeside(tab: Tab, url = tab.page.url()): Promise<Tab> {
   return await Tab.openIn(tab.page.browserContext(), url);
 }
 
-/** Makes the next answer `text` without an end, until it is stopped. */
+/** Makes the next answer begin with `text` and go on until it is stopped. */
 async function answerWithoutEnd({ page }: Tab, text: string): Promise<void> {
   await page.evaluate((text) => {
     const real = globalThis.fetch;
@@ -76,7 +76,7 @@ pageTest(
     await ask(tab, "What is 3 plus 4?", 2);
     const shown = await getTexts(tab, ".message .plain, .message .markdown");
 
-    // The first question with other words begins another branch.
+    // Editing the first question begins another branch.
     await tab.click("Edit");
     await tab.fill("Edit the message", "What is the capital of France?");
     await tab.click("Send again");
@@ -375,7 +375,7 @@ async function storeOldConversation({ page }: Tab): Promise<void> {
 }
 
 pageTest(
-  "page: conversations of its first version are migrated",
+  "page: conversations that the page's first version stored are migrated",
   CHAT,
   async ({ tab, server }) => {
     const { page } = tab;
@@ -429,7 +429,7 @@ pageTest(
       /The file has version 3; this page reads versions 1 and 2/,
     );
 
-    // An existing one does not change; an older file is also accepted.
+    // An existing conversation does not change; a file of an older version is also accepted.
     await upload(file, /1 imported from file\.json/);
     assert.match((await getTexts(tab, ".assistant .branches"))[0]!, /2\/2/);
     const old = {
@@ -442,7 +442,7 @@ pageTest(
     await tab.click("Older");
     await tab.text(".user .plain", /^Hey$/);
 
-    // The file restores a deleted one.
+    // The file restores a deleted conversation.
     await tab.click("Delete What does a cow say?");
     await page.waitForFunction(() =>
       document.querySelectorAll(".side ul .entry[aria-current]").length === 1

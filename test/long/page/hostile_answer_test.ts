@@ -78,7 +78,7 @@ Deno.test(
           const answer = document.querySelector(".assistant .markdown")!;
           const own = [...answer.querySelectorAll("*")].filter((each) => !each.closest(".katex"));
           const all = [...answer.querySelectorAll<HTMLElement>("*")];
-          // A reader may point at it, press it and leave it.
+          // Sends the events of a reader who points at elements and presses them.
           for (const each of all) {
             for (const type of ["pointerenter", "mouseover", "focus", "toggle"]) {
               each.dispatchEvent(new Event(type));

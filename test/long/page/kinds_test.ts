@@ -209,7 +209,7 @@ pageTest(
   },
 );
 
-pageTest("page: of too many texts it compares the first 100, and says so", {
+pageTest("page: of more than 100 texts, the first 100 are compared, and the page says so", {
   model: "hearth-demo-embed",
 }, async ({ tab }) => {
   const many = Array.from({ length: 130 }, (_, at) => `text ${at}`).join("\n");
@@ -231,7 +231,7 @@ pageTest("page: documents are ranked", "hearth-demo-rerank", async ({ tab }) => 
 
 Deno.test({
   name:
-    "page: in dark mode it asks for an API key, answers with the right one, and keeps it only in memory",
+    "page: in dark mode, the page asks for an API key, works with the right one, and keeps it only in memory",
   ...PAGE_TEST,
   fn: async () => {
     await using server = await TestServer.start({

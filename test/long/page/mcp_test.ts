@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
-/** Tools of MCP servers: they are connected, called by the model, allowed by the user, run, and shown. */
+/** Tools of MCP servers: the user connects servers, the model calls tools, and the page runs what the user allows. */
 import assert from "node:assert/strict";
 import { AuthorizationServer } from "../../fixtures/servers/authorization_server.ts";
 import { Tab } from "../../fixtures/page/browser.ts";
@@ -103,7 +103,7 @@ Deno.test({
       await tab.text(".message.tool", /sunny/);
       assert.deepEqual(weather.asked, ["Paris", "Paris", "Paris"]);
 
-      // After its removal it is not offered any more.
+      // After the server is removed, its tools are not offered any more.
       await page.waitForSelector(".message:last-child.assistant footer");
       await openSettings(tab);
       await tab.click("Remove weather-station");
@@ -116,7 +116,7 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: it says why an MCP server cannot be used",
+  name: "page: the page says why an MCP server cannot be used",
   fn: () =>
     withPage(async (tab) => {
       await addServer(tab, "not an address");
@@ -131,7 +131,7 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: it signs in to an MCP server that wants OAuth, and stays signed in",
+  name: "page: the user signs in to an MCP server that wants OAuth, and stays signed in",
   fn: async () => {
     await using guard = new AuthorizationServer();
     await withPage(async (tab, weather) => {
@@ -166,7 +166,7 @@ Deno.test({
       const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }));
       assert.doesNotMatch(stored, new RegExp([...guard.tokens].join("|")));
 
-      // After a reload it is still signed in; an expired token is refreshed.
+      // After a reload the user is still signed in; an expired token is refreshed.
       await page.reload();
       await untilConnected(tab);
       guard.tokens.clear();
@@ -189,7 +189,7 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: it says that an MCP server refused its token",
+  name: "page: the page says that an MCP server refused the token",
   fn: async () => {
     await using guard = new AuthorizationServer();
     await withPage(async (tab, weather) => {

@@ -79,7 +79,7 @@ pageTest(
   },
 );
 
-pageTest("page: a dropped image is read, and a pasted one", {
+pageTest("page: the text of a dropped image is read, and that of a pasted one", {
   model: "hearth-demo-ocr",
 }, async ({ tab }) => {
   await drop(tab, ".drop", RECEIPT);
@@ -124,7 +124,11 @@ pageTest("page: a refused file shows no result, and does not replace the page", 
     await drop(tab, ".drop", path);
     await tab.text("main > .failure", /^The file is not a supported image/);
   });
-  assert.equal(await tab.page.$(".compare"), null, "the last cut-out beside another image");
+  assert.equal(
+    await tab.page.$(".compare"),
+    null,
+    "the previous cut-out is not shown for a refused file",
+  );
   await withFile({ name: "large.png", bytes: new Uint8Array(101 * 2 ** 20) }, async (path) => {
     await drop(tab, ".drop", path);
     await tab.text(
@@ -236,7 +240,7 @@ async function record(tab: Tab, seconds: number): Promise<void> {
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: what the microphone hears is transcribed",
+  name: "page: a recording by the microphone is transcribed",
   fn: () =>
     withMicrophone(
       TIMER,
@@ -251,7 +255,7 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: what the microphone hears is written while it is spoken",
+  name: "page: speech at the microphone is transcribed while it is spoken",
   fn: () =>
     withMicrophone(
       TIMER,

@@ -72,7 +72,7 @@ pageTest(
     await page.waitForFunction(() =>
       document.querySelectorAll(".settings option[value=Pirate]").length === 0
     );
-    // Schema and tools are at the end.
+    // Schema and tools are the last settings.
     const labels = await page.$$eval(
       ".settings label",
       (all) => all.map((each) => each.textContent),

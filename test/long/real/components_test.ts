@@ -171,7 +171,7 @@ for (const [name, decoders] of Object.entries(ADDED_DECODERS)) {
   });
 }
 
-Deno.test("an added token that must be a word by itself is no part of the model's words", async () => {
+Deno.test("an added token with single_word is found only as a whole word, as by the Rust library", async () => {
   const json = {
     ...tokenizerWith({}),
     added_tokens: [{

@@ -27,9 +27,9 @@ const SHARED = {
   "stories260k": "models/stories260k-llama",
 };
 
-/** A tokenizer's files, their location, and both implementations opened on them. */
+/** A tokenizer: the path of its file, and the implementations opened on it. */
 export interface RealTokenizer {
-  /** The folder of `tokenizer.json` and `tokenizer_config.json`. */
+  /** The path of `tokenizer.json`; `tokenizer_config.json` is in the same folder. */
   readonly path: string;
   readonly ours: Tokenizer;
   readonly texts: TokenTexts;
@@ -41,7 +41,7 @@ export class RustTokenizer {
   readonly #binding: RustBinding;
 
   constructor(json: Json) {
-    // Texts are as long as they are.
+    // Texts are neither truncated nor padded.
     this.#binding = RustBinding.fromString(
       JSON.stringify({ ...json, truncation: null, padding: null }),
     );
@@ -91,7 +91,7 @@ export function realTokenizerTest(
 
 const opened = new Map<string, RealTokenizer>();
 
-/** Opens each once: the large ones take a second. */
+/** Opens each tokenizer only once: the large ones take a second. */
 function open(path: string): RealTokenizer {
   const tokenizer = opened.get(path) ?? load(path);
   opened.set(path, tokenizer);

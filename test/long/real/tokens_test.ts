@@ -14,7 +14,7 @@ realTokenizerTest("tokens of 400 odd strings equal the Rust library's", async ({
 });
 
 realTokenizerTest(
-  "special tokens around texts equal Python's, with BOS if the configuration adds it",
+  "special tokens around texts equal the Rust library's, with BOS if the configuration adds it",
   async ({ ours, rust }, name) => {
     const ids = await rust.encode("hello", true);
     const bos = ours.tokenToId("<｜begin▁of▁sentence｜>");
@@ -49,7 +49,7 @@ realTokenizerTest(
 );
 
 realTokenizerTest(
-  "a stream that begins the text begins like the Rust library's",
+  "a stream from the first token of a text on equals the Rust library's text",
   async ({ texts, rust }) => {
     for (const text of STRINGS) {
       const ids = await rust.encode(text);

@@ -21,7 +21,7 @@ const CONFIG = `models:
   - model: hearth-demo-tts
     model-alias: tts-1
 `;
-/** It sends its user's name to servers that an administrator trusts. */
+/** Open WebUI sends its user's name to servers that an administrator trusts. */
 const HEADERS = {
   authorization: `Bearer ${KEY}`,
   "content-type": "application/json",
@@ -73,7 +73,7 @@ Deno.test("Open WebUI streams a chat, with its usage", async () => {
   assert.ok(chunks.at(-1).usage.completion_tokens > 0);
 });
 
-Deno.test("Open WebUI asks for a title, tags and follow-ups without a stream", async () => {
+Deno.test("Open WebUI asks for a title without a stream", async () => {
   const response = await post("/chat/completions", {
     model: "hearth-demo-chat",
     messages: [{
@@ -87,7 +87,7 @@ Deno.test("Open WebUI asks for a title, tags and follow-ups without a stream", a
   assert.equal(typeof message.content, "string");
 });
 
-Deno.test("Open WebUI calls tools in the model's own format", async () => {
+Deno.test("Open WebUI gets a whole stream for a chat with tools", async () => {
   const response = await post("/chat/completions", {
     stream: true,
     model: "hearth-demo-chat",

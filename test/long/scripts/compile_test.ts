@@ -11,8 +11,8 @@ const MB = 1e6;
 const MOST_EMBEDDED_BYTES = 122 * MB;
 
 /**
- * Modules that are excluded because their import name is computed at run time: their libraries cannot be embedded yet,
- * and a program without them falls back on onnxruntime-web. Module and name.
+ * The one import whose name is computed at run time, so that its package is not embedded: that cannot be embedded yet,
+ * and a program without it falls back on onnxruntime-web.
  */
 const LEFT_OUT = {
   module: "src/device/ort/ort.ts",
