@@ -203,7 +203,7 @@ kernelTest("SampleKernel gives a row the same token in any batch", async (gpu) =
 kernelTest(
   "SampleKernel puts the lowest id first among equal logits, in greedy sampling and in top log-probabilities",
   async (gpu) => {
-    // Ties after the first few tokens, and ties of all: with and without room in the kernel's list.
+    // All tokens but three are equal: far below the best ones, or close to them.
     for (const rest of [-5, 1]) {
       const logits = new Float32Array(300).fill(rest);
       for (const id of [60, 20, 40]) logits[id] = 2;

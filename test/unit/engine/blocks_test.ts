@@ -41,7 +41,7 @@ Deno.test("BlockManager.admit() leaves the last token to compute if everything i
   assert.equal(same.numComputed, 4);
 });
 
-Deno.test("BlockManager.admit() finds a block only after its own predecessors", () => {
+Deno.test("BlockManager.admit() finds a block only after the same preceding blocks", () => {
   const blocks = makeBlocks(16);
   compute(blocks, makeSequence([1, 1, 1, 1, 7, 7, 7, 7, 0]));
   for (const prompt of [[7, 7, 7, 7, 0], [2, 1, 1, 1, 7, 7, 7, 7, 0]]) {
@@ -64,7 +64,7 @@ Deno.test("BlockManager.admit() changes nothing if there are too few blocks", ()
   assert(blocks.admit(fits, 0));
 });
 
-Deno.test("BlockManager.admit() counts a cached block against the free ones only if no sequence uses it yet", () => {
+Deno.test("BlockManager.admit() takes a cached block from the free ones only if no sequence uses it", () => {
   const blocks = makeBlocks(3);
   const first = compute(blocks, makeSequence(countFrom(0, 8)));
   const second = makeSequence(countFrom(0, 12));
@@ -75,7 +75,7 @@ Deno.test("BlockManager.admit() counts a cached block against the free ones only
   assert.equal(blocks.admit(makeSequence(countFrom(50, 1)), 0), false);
 });
 
-Deno.test("BlockManager.commit() moves a sequence to a block with the same contents", () => {
+Deno.test("BlockManager.commit() moves a sequence to another sequence's block with the same contents", () => {
   const blocks = makeBlocks(8);
   const sequences = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(0, 9))];
   for (const sequence of sequences) assert(blocks.admit(sequence, 0));
@@ -103,7 +103,7 @@ Deno.test("BlockManager.commit() moves a sequence to an unused block with the sa
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 1, 5]);
 });
 
-Deno.test("BlockManager.release() keeps computed blocks in the index, including completions", () => {
+Deno.test("BlockManager.release() keeps computed blocks in the index, including those of completions", () => {
   const blocks = makeBlocks(8);
   const chat = makeSequence(countFrom(0, 6));
   compute(blocks, chat);
@@ -119,7 +119,7 @@ Deno.test("BlockManager.release() keeps computed blocks in the index, including 
   assert.equal(nextTurn.numComputed, 9);
 });
 
-Deno.test("BlockManager.grow() reuses empty blocks first, then the least recently used, later blocks before earlier ones", () => {
+Deno.test("BlockManager.grow() reuses empty blocks first, then the least recently used, a sequence's later blocks before its earlier ones", () => {
   const blocks = makeBlocks(7);
   const [old, recent] = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(50, 9))];
   compute(blocks, old);
@@ -137,7 +137,7 @@ Deno.test("BlockManager.grow() reuses empty blocks first, then the least recentl
   assert.equal(blocks.stats().numCachedBlocks, 0);
 });
 
-Deno.test("BlockManager.grow() removes only a reused block from the index", () => {
+Deno.test("BlockManager.grow() removes only reused blocks from the index", () => {
   const blocks = makeBlocks(4);
   const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
   blocks.release(sequence);
@@ -149,7 +149,7 @@ Deno.test("BlockManager.grow() removes only a reused block from the index", () =
   assert.equal(again.numComputed, 8);
 });
 
-Deno.test("BlockManager.admit() continues in the tail of an ended sequence, up to the first different token", () => {
+Deno.test("BlockManager.admit() continues in the tail (the partly filled last block) of an ended sequence, up to the first different token", () => {
   for (
     const { prompt, numComputed } of [
       { prompt: countFrom(0, 11), numComputed: 10 },
@@ -212,7 +212,7 @@ Deno.test("BlockManager does not reuse a tail that contains media", () => {
   assert.equal(run(withMedia("cat")), 4, "text is taken for placeholders of media");
 });
 
-Deno.test("BlockManager reuses a tail before or after media", () => {
+Deno.test("BlockManager reuses a tail of text between two media", () => {
   const blocks = makeBlocks(16);
   const media = [{ start: 1, end: 4, key: "cat" }, { start: 7, end: 9, key: "dog" }];
   const prompt = [1, 9, 9, 9, 5, 6, 7, 9, 9, 10];
@@ -226,7 +226,7 @@ Deno.test("BlockManager reuses a tail before or after media", () => {
   assert.equal(next.numComputed, 7);
 });
 
-Deno.test("BlockManager distinguishes prompts by the media of their placeholders", () => {
+Deno.test("BlockManager distinguishes prompts by the media of their placeholders, and by their positions", () => {
   const blocks = makeBlocks(32);
   const prompt = [1, 2, 3, 9, 9, 9, 9, 9, 4, 5, 6, 7, 8];
   const withMedia = (key: string, start = 3) => {
@@ -245,7 +245,7 @@ Deno.test("BlockManager distinguishes prompts by the media of their placeholders
   assert.equal(text.numComputed, 0);
 });
 
-Deno.test("BlockManager keeps scopes apart and forget() empties one", () => {
+Deno.test("BlockManager finds no prefix of another cache scope, and forget() empties a scope", () => {
   const blocks = makeBlocks(8);
   const prompt = countFrom(0, 9);
   const mine = compute(blocks, makeSequence(prompt, { cacheScope: 1 }));
@@ -272,7 +272,7 @@ Deno.test("BlockManager neither shares nor keeps blocks if the decoder cannot sh
   assert.equal(second.numComputed, 0);
 });
 
-Deno.test("BlockManager.resize() finds prefixes in a larger pool, and reuses new blocks before them", () => {
+Deno.test("BlockManager.resize() keeps prefixes in a larger pool, and new blocks are used before cached ones", () => {
   const blocks = makeBlocks(4);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 13))));
   assert(blocks.resize(8));
@@ -304,7 +304,7 @@ Deno.test("BlockManager.resize() forgets removed blocks, and cached blocks after
   assert.deepEqual([again.numComputed, makeTable(again).slice(0, 3)], [12, [2, 3, 4]]);
 });
 
-Deno.test("BlockManager.resize() removes no block of a sequence", () => {
+Deno.test("BlockManager.resize() returns false if a sequence holds a block to be removed", () => {
   const blocks = makeBlocks(4);
   const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
   assert.equal(blocks.resize(3), false);

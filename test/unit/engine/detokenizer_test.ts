@@ -23,7 +23,7 @@ const SNIPPETS = [
   "\n\n  if (x) {\n\treturn 1;\n}\n",
 ];
 
-/** Tokens that are bytes, like in byte-level tokenizers. */
+/** Tokens that are single bytes. */
 const getBytes: GetTokenBytes = (byte) => Uint8Array.of(byte);
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const decodeBytes = (bytes: readonly number[]) => utf8.decode(Uint8Array.from(bytes));
@@ -35,7 +35,7 @@ function detokenize(detokenizer: Detokenizer, tokenIds: readonly number[]): stri
   return fragments;
 }
 
-/** Alternates between tokens of sentences, of random characters, and random tokens. */
+/** Makes, by turns, the tokens of snippets, the tokens of random characters, and random tokens. */
 function randomTokens({ tokenizer, vocabSize }: LoadedTokenizer, random: Random, turn: number) {
   const length = random.between(1, 60);
   const encode = (text: string) => tokenizer.encode(text);
@@ -50,7 +50,7 @@ function randomTokens({ tokenizer, vocabSize }: LoadedTokenizer, random: Random,
   }
 }
 
-/** Broken characters in byte tokens are tested with another decoder. */
+/** Picks a token that is no byte: another test decodes random bytes. */
 function randomToken(
   tokenizer: LoadedTokenizer["tokenizer"],
   vocabSize: number,
@@ -91,7 +91,7 @@ for (const folder of TOKENIZER_FOLDERS) {
   });
 }
 
-/** The number of U+FFFD for broken characters depends on the tokenizer's decoder. */
+/** Shortens each run of U+FFFD to one: how many replace broken characters depends on the tokenizer's decoder. */
 function joinBroken(text: string): string {
   return text.replaceAll(/\uFFFD+/g, "\uFFFD");
 }
@@ -115,7 +115,7 @@ Deno.test("Detokenizer.push() returns plain words without delay, and no text for
   ]);
 });
 
-Deno.test("Detokenizer treats the first visible token as the first", () => {
+Deno.test("Detokenizer passes isFirst only for the first visible token", () => {
   const seen: boolean[] = [];
   const detokenizer = new Detokenizer((id, isFirst) => {
     if (id === 0) return undefined;
@@ -126,7 +126,7 @@ Deno.test("Detokenizer treats the first visible token as the first", () => {
   assert.deepEqual(seen, [true, false]);
 });
 
-Deno.test("Detokenizer.flush() returns a character that was never completed, and a real U+FFFD", () => {
+Deno.test("Detokenizer returns U+FFFD for an incomplete character at the end, and for a real U+FFFD", () => {
   assert.deepEqual(detokenize(new Detokenizer(getBytes), [0x61, 0xf0, 0x9f]), [
     "a",
     "",
@@ -136,7 +136,7 @@ Deno.test("Detokenizer.flush() returns a character that was never completed, and
   assert.equal(detokenize(new Detokenizer(getBytes), [0xef, 0xbf, 0xbd]).join(""), "\uFFFD");
 });
 
-Deno.test("Detokenizer.push() does not wait forever for bytes that are no character", () => {
+Deno.test("Detokenizer.push() holds back at most three bytes that form no character", () => {
   for (const byte of [0xff, 0x80, 0xf0, 0xe2]) {
     const detokenizer = new Detokenizer(getBytes);
     let numEmitted = 0;

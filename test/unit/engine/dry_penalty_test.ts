@@ -19,7 +19,7 @@ Deno.test("DryPenalty.compute() penalises tokens that would continue a repetitio
   assert.deepEqual(getPenalties([1, 2, 3, 1, 2]), { 3: 0.8 });
   assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3]), { 4: 1.4 });
   assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3], { allowedLength: 3 }), { 4: 0.8 });
-  // The longer of two repetitions counts; each continues differently.
+  // Each continuation has a penalty of its own. If two repetitions have the same continuation, the longer one counts.
   assert.deepEqual(getPenalties([9, 1, 2, 5, 8, 1, 2, 6, 9, 1, 2]), { 5: 1.4, 6: 0.8 });
   assert.deepEqual(getPenalties([9, 1, 2, 5, 1, 2, 5, 9, 1, 2]), { 5: 1.4 });
 });
@@ -36,13 +36,13 @@ Deno.test("DryPenalty.compute() looks back over its window only, and not across 
   assert.deepEqual(getPenalties([1, 2, 3, 1, 7], { isBreaker }), {});
 });
 
-Deno.test("DryPenalty.compute() stays finite in endless repetitions", () => {
+Deno.test("DryPenalty.compute() stays finite in a repetition of 5,000 tokens", () => {
   const { 1: penalty } = getPenalties(Array(5_000).fill(1));
   assert.ok(Number.isFinite(penalty) && penalty! > 1e37 && penalty! < 3.5e38);
   assert.deepEqual(getPenalties(Array(50).fill(1), { base: 1 }), { 1: 0.8 });
 });
 
-/** The definition, applied to each token and each length. */
+/** Applies the definition to each token and length. @returns the longest repetition that each token would continue. */
 function naive(
   tokens: readonly number[],
   { allowedLength, isBreaker }: { allowedLength: number; isBreaker: (token: number) => boolean },
@@ -73,7 +73,7 @@ Deno.test("DryPenalty.compute() equals its definition, on 2,000 random sequences
     };
     const lengths = naive(tokens, options);
     numPenalised += Object.keys(lengths).length;
-    // With base 2 and multiplier 1 a penalty shows its length.
+    // With base 2 and multiplier 1, the penalty tells the length of the repetition.
     const found = getPenalties(tokens, { ...options, multiplier: 1, base: 2 });
     const read = Object.entries(found).map(([token, penalty]) =>
       [token, Math.log2(penalty) + options.allowedLength] as const

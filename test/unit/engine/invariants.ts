@@ -29,22 +29,22 @@ export interface Tracked {
   readonly sequence: Sequence;
   readonly request: GenerationRequest;
   readonly seed: number;
-  /** Number of tokens computed since it was last admitted; `undefined` while it waits. */
+  /** Number of the sequence's tokens computed since it was last admitted; `undefined` while it waits. */
   numSeen: number | undefined;
-  /** Whether it got a token since it was last admitted. */
+  /** Whether the sequence got a token since it was last admitted. */
   decodes: boolean;
   /** Scores of the prompt's tokens. */
   readonly scores: SampledToken[];
 }
 
-/** Checks sequences only from outside: their tables, and the decoder's results for them. */
+/** Checks sequences only by their block tables and the decoder's results. */
 export class Invariants {
   readonly #limits: DecoderLimits;
   /** Live sequences by id, in order of arrival. */
   readonly #live: ReadonlyMap<number, Tracked>;
   /** The current number of blocks of each pool: the main one, then those of windows. */
   readonly numBlocks: number[];
-  /** Sequences that have ended while a step of theirs was suspended: it still writes to their blocks. */
+  /** Ended sequences whose suspended step still writes to their blocks. */
   readonly leaving = new Set<Sequence>();
 
   constructor(limits: DecoderLimits, live: ReadonlyMap<number, Tracked>) {
@@ -96,8 +96,8 @@ export class Invariants {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a sequence that has ended is scheduled");
       assert(numTokens > 0);
-      // A prompt that is scored, or stops where its state is saved, continues together with younger sequences, and
-      // leaves them their tokens.
+      // Not checked: a prompt that is scored, or that stops where its state is saved, may come before next tokens of
+      // younger sequences.
       if (sequence.scoring !== undefined || this.#limits.numStateSlots) continue;
       if (!tracked.decodes) hasPrompt = true;
       else assert(!hasPrompt, "a prompt comes before a next token");
@@ -220,7 +220,7 @@ export class Invariants {
     return held;
   }
 
-  /** Asserts that a requested prompt is scored completely, once and in order, before its first token. */
+  /** Asserts that a prompt's requested scores are complete and in order before the first sampled token. */
   checkScores({ request, seed, scores }: Tracked): void {
     const tokens = [...request.promptTokens];
     // Only the first sample is scored.
@@ -233,7 +233,7 @@ export class Invariants {
     assert.deepEqual(scores, wanted);
   }
 
-  /** Asserts that the completion is the same as that of the request alone. */
+  /** Asserts that the completion is the one that the request gets alone. */
   checkCompletion({ sequence, request, seed }: Tracked): void {
     const tokens = [...request.promptTokens];
     const numCompletionTokens = sequence.length - sequence.numPromptTokens;

@@ -15,7 +15,7 @@ import {
 
 const PROMPT_TOKENS = 40;
 
-/** A decoder on a device of `most` blocks of four tokens, which starts with eight. */
+/** A decoder that starts with eight blocks of four tokens, on a device with memory for `most` blocks. */
 class GrowingDecoder implements Decoder {
   readonly limits = makeLimits({ numBlocks: 8, roomyBlocks: 16, maxBlocks: 64 });
   readonly sizes: number[] = [];
@@ -64,7 +64,7 @@ function makePrompt(seed: number, length = PROMPT_TOKENS): number[] {
   return countFrom(seed * 7, length).map((value) => value % VOCAB_SIZE);
 }
 
-/** The completion of a prompt alone. */
+/** Computes a prompt's completion without an engine. */
 function makeCompletion(prompt: readonly number[], length: number): number[] {
   const tokens = [...prompt];
   for (let tokenIndex = 0; tokenIndex < length; tokenIndex++) {
@@ -90,7 +90,7 @@ Deno.test("EngineLoop enlarges the pool for requests that do not fit, and preemp
   await engine.close();
 });
 
-Deno.test("EngineLoop serves requests that fit on a device that refuses memory, and gives the reason for refusals", async () => {
+Deno.test("EngineLoop refuses a request for which the device has no memory, with the reason, and serves those that fit", async () => {
   const decoder = new GrowingDecoder(12);
   const engine = new EngineLoop(decoder, { prefixCache: true });
   assert.equal(engine.maxSequenceLength, 256);
@@ -103,11 +103,11 @@ Deno.test("EngineLoop serves requests that fit on a device that refuses memory, 
     return true;
   });
   const { tokens, end } = await short;
-  // As many as twelve blocks hold, plus one that needs no slot.
+  // Twelve blocks hold 48 tokens; the last token needs no slot.
   assert.deepEqual(tokens, makeCompletion(makePrompt(0, 30), 49 - 30));
   assert.equal(end, "length");
   assert.deepEqual((await other).tokens, makeCompletion(makePrompt(2, 30), 10));
-  // Until the device is asked again, no longer prompt is accepted.
+  // The limit applies to new requests until the device is asked again.
   assert.throws(() =>
     engine.add({ promptTokens: new Int32Array(60), samples: [GREEDY] }, {
       onToken: () => false,
@@ -148,7 +148,7 @@ const LIMITS = makeLimits({ numBlocks: 100, roomyBlocks: 300, maxBlocks: 1000 })
 const lacking = (numMissing: number) => ({ numMissing, numEvicted: numMissing });
 const MINUTES = 60_000;
 
-Deno.test("PoolSize.sizesFor() doubles, then requests less", () => {
+Deno.test("PoolSize.sizesFor() asks for twice as many blocks first, then for fewer", () => {
   const pool = new PoolSize(LIMITS);
   assert.deepEqual(pool.sizesFor(lacking(0), 0), []);
   assert.deepEqual(pool.sizesFor(lacking(1), 0), [200, 125, 105, 101]);
@@ -162,7 +162,7 @@ Deno.test("PoolSize.sizesFor() doubles, then requests less", () => {
   assert.deepEqual(pool.sizesFor(lacking(1), 0), []);
 });
 
-Deno.test("PoolSize.sizesFor() grows to keep cached prefixes up to a size, and not beyond", () => {
+Deno.test("PoolSize.sizesFor() keeps cached prefixes by growing up to roomyBlocks, and not beyond", () => {
   const pool = new PoolSize(LIMITS);
   const evicting = { numMissing: -5, numEvicted: 3 };
   assert.deepEqual(pool.sizesFor(evicting, 0), [200, 125, 105, 101]);
@@ -171,7 +171,7 @@ Deno.test("PoolSize.sizesFor() grows to keep cached prefixes up to a size, and n
   pool.set(300, 0);
   assert.deepEqual(pool.sizesFor(evicting, 0), []);
   const fixed = new PoolSize(makeLimits({ numBlocks: 100 }));
-  assert.deepEqual(fixed.sizesFor(lacking(9), 0), [], "a pool of fixed size");
+  assert.deepEqual(fixed.sizesFor(lacking(9), 0), [], "a pool of fixed size does not grow");
 });
 
 Deno.test("PoolSize asks a device again half a minute after a refusal", () => {

@@ -11,7 +11,7 @@ interface Device {
   readonly usualMs: number;
   /** Number of parts of a prefill step. */
   readonly numParts: number;
-  /** Duration of a part, by tokens of the step and earlier keys. */
+  /** Duration of a part, by the step's tokens and all keys up to its end. */
   readonly partMs: (numTokens: number, numKeys: number) => number;
   readonly isQueued?: boolean;
 }
@@ -36,7 +36,7 @@ const DEVICES: Readonly<Record<string, Device>> = {
   },
 };
 
-/** Times between next tokens while the prompt is computed, and its total duration, also without the stream. */
+/** Times between the stream's tokens during a prompt, and the prompt's duration with and without the stream. */
 interface Reading {
   readonly gapsMs: readonly number[];
   readonly readMs: number;
@@ -48,7 +48,7 @@ function read({ usualMs, numParts, partMs, isQueued = false }: Device): Reading 
   const pace = new PrefillPace({ isQueued });
   let nowMs = 0;
   let lastMs = 0;
-  /** Queued work that the device does before the next request. */
+  /** Queued work, which the device does before the next decode step. */
   let queuedMs = 0;
   const gapsMs: number[] = [];
   const runNext = () => {
@@ -81,9 +81,9 @@ function read({ usualMs, numParts, partMs, isQueued = false }: Device): Reading 
 }
 
 for (const [name, device] of Object.entries(DEVICES)) {
-  Deno.test(`PrefillPace lets a stream continue on ${name}`, () => {
+  Deno.test(`PrefillPace keeps 99 % of a stream's gaps below three decode steps on ${name}`, () => {
     const { gapsMs, readMs, aloneMs } = read(device);
-    // For a device whose parts are too long, only the first steps count.
+    // Where parts are long, the first gaps are longer, until the pace limits the tokens of a step.
     const tooLong = gapsMs.filter((ms) => ms >= 3 * device.usualMs);
     assert(tooLong.length <= gapsMs.length / 100, `${tooLong.length} of ${gapsMs.length} gaps`);
     const share = readMs / aloneMs;
@@ -100,7 +100,7 @@ Deno.test("PrefillPace lets the stream's first steps run immediately, and knows 
   assert.equal(pace.isStale, true);
   pace.observe(10, 40);
   assert.equal(pace.isStale, false);
-  // A step during a part took longer, so that there is less time for the next one.
+  // The first decode step ran during a prefill step, and took longer: that leaves the prefill step less time.
   assert.equal(pace.remainingMs(40), 5);
   assert.equal(pace.remainingMs(45), 0);
 });

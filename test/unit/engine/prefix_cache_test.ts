@@ -8,7 +8,7 @@ function makeSequenceWithBlocks(tokens: readonly number[], blockIds: readonly nu
   return sequence;
 }
 
-/** The inverse of `odd`, modulo 2³². */
+/** Computes the inverse of `odd` modulo 2³². */
 function invert(odd: number): number {
   let inverse = odd;
   for (let i = 0; i < 5; i++) inverse = Math.imul(inverse, 2 - Math.imul(odd, inverse));
@@ -19,14 +19,14 @@ function rotateRight(value: number, by: number): number {
   return (value >>> by) | (value << (32 - by));
 }
 
-/** The token that changes `hash` to `wanted`: the inverse of mixHash. */
+/** Finds the token with which mixHash changes `hash` to `wanted`. */
 function tokenBetween(hash: number, wanted: number): number {
   const mixed = rotateRight(Math.imul(wanted - 0xe6546b64, invert(5)), 13) ^ hash;
   const scrambled = rotateRight(Math.imul(mixed, invert(0x1b873593)), 15);
   return Math.imul(scrambled, invert(0xcc9e2d51));
 }
 
-Deno.test("BlockIndex.find() is not deceived by other tokens of the same hash", () => {
+Deno.test("BlockIndex.find() distinguishes blocks of different tokens with the same hash", () => {
   const hash = mixHash(mixHash(0, 1), 2);
   const forged = [5, tokenBetween(mixHash(0, 5), hash)];
   assert.equal(mixHash(mixHash(0, forged[0]!), forged[1]!), hash);
@@ -39,7 +39,7 @@ Deno.test("BlockIndex.find() is not deceived by other tokens of the same hash", 
   assert.equal(index.find(makeSequenceWithBlocks(forged, []), 0), 1);
 });
 
-Deno.test("BlockIndex.find() is not deceived by an equal block after another prefix with the same hash", () => {
+Deno.test("BlockIndex.find() distinguishes equal blocks after different prefixes with the same hash", () => {
   const forged = [5, tokenBetween(mixHash(0, 5), mixHash(mixHash(0, 1), 2))];
   const index = new BlockIndex(8, 2);
   const honest = makeSequenceWithBlocks([1, 2, 7, 7], [0, 1]);

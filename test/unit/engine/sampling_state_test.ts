@@ -37,7 +37,7 @@ function makeEntries(adjustments: TokenAdjustments | undefined): Map<number, Ent
   return entries;
 }
 
-Deno.test("SamplingState.adjustments is absent without a penalty and a bias", () => {
+Deno.test("SamplingState.adjustments is undefined without penalties and biases", () => {
   const state = makeState([1, 2, 3], { temperature: 1, topK: 5, topP: 0.5, minP: 0.1, seed: 3 });
   state.push(4);
   assert.equal(state.adjustments, undefined);
@@ -149,7 +149,7 @@ Deno.test("SamplingState.adjustments is the same object in every step", () => {
   assert.equal(state.tokenIndex, 1);
 });
 
-Deno.test("SamplingState with a window only penalises repetition of the last tokens", () => {
+Deno.test("SamplingState with a repetition window lists only tokens in that window as context", () => {
   const inContext = (state: SamplingState) => {
     const entries = [...makeEntries(state.adjustments)].filter(([, entry]) =>
       entry.inContext === 1

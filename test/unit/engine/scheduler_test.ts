@@ -191,7 +191,7 @@ for (const prefixCache of [true, false]) {
     assert.deepEqual([a!.numCachedTokens, b!.numCachedTokens], [0, 8]);
   });
 
-  Deno.test(`Scheduler does not compute a prompt for two samples in one step (${where})`, () => {
+  Deno.test(`Scheduler lets a second sample wait until the first has computed the prompt (${where})`, () => {
     const server = new Server({}, { prefixCache });
     const [a, b] = server.add(countFrom(0, 11), { samples: [GREEDY, GREEDY] });
     assert.deepEqual(server.step(), [[a!.id, 11]]);
@@ -216,7 +216,7 @@ for (const prefixCache of [true, false]) {
   });
 }
 
-Deno.test("Scheduler computes only the last token of a repeated prompt", () => {
+Deno.test("Scheduler computes only the last token of a cached prompt", () => {
   const server = new Server();
   server.add(countFrom(0, 15), { maxTokens: 1 });
   server.drain();

@@ -21,7 +21,7 @@ export { GREEDY } from "../../../src/decoder/decoder.ts";
 /** A small vocabulary, so that completions share prefixes by chance. */
 export const VOCAB_SIZE = 12;
 
-/** Default limits, which tests change in part. */
+/** Makes default limits with changes. */
 export function makeLimits(changes: Partial<DecoderLimits> = {}): DecoderLimits {
   return {
     contextLength: 256,
@@ -98,7 +98,7 @@ export class SimulatedDecoder {
     Object.assign(this.#pools[pool]!, { tokens: resized(tokens), positions: resized(positions) });
   }
 
-  /** The tokens that are visible to a row of the batch through its block tables. */
+  /** Reads the tokens that a sequence of the batch sees through its block tables. */
   read(batch: StepBatch, row: number): number[] {
     const end = batch.kvLengths[row]!;
     const first = batch.positions[batch.queryStarts[row]!]!;
@@ -151,7 +151,7 @@ export class SimulatedDecoder {
     if (savedState === undefined) return;
     assert(
       !stateSlots!.subarray(0, batch.sequences.length).includes(savedState.slot),
-      "a slot in use",
+      "a state is saved in a slot in use",
     );
     this.#states[savedState.slot] = state.slice(0, before.length + savedState.numTokens);
   }
@@ -167,12 +167,12 @@ export class SimulatedDecoder {
   }
 }
 
-/** Offset of a token's angle row from its position. */
+/** Computes the offset of a token's angle row from its position. */
 export function makeShift({ anglePositions, positions }: StepBatch, token: number): number {
   return (anglePositions?.[token] ?? positions[token]!) - positions[token]!;
 }
 
-/** The score of a row's requested token after these tokens. */
+/** Computes the score of the row's requested token after `context`. */
 export function makeScore(
   context: readonly number[],
   { adjustments }: Pick<SampleRow, "adjustments">,
@@ -181,7 +181,7 @@ export function makeScore(
   return { tokenId, logprob: -makeHash([...context, tokenId], 0), top: [] };
 }
 
-/** The next token of a sequence with these tokens, alone or in any batch. */
+/** Computes the next token after `context`, the same alone and in any batch. */
 export function nextToken(
   context: readonly number[],
   sample: Pick<SampleRow, "params" | "tokenIndex">,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { StopMatcher } from "../../../src/engine/detokenizer.ts";
 import { Random } from "./random.ts";
 
-/** All emitted text, and the stop string found. */
+/** Pushes fragments until a stop string is found. @returns all emitted text, and the stop string. */
 function run(stops: readonly string[], fragments: readonly string[]) {
   const matcher = new StopMatcher(stops);
   let text = "";
@@ -14,7 +14,7 @@ function run(stops: readonly string[], fragments: readonly string[]) {
   return { text: text + matcher.flush(), stop: undefined };
 }
 
-/** The same, by trying every end position. */
+/** Computes the result of `run` by trying every end position. */
 function runSlowly(stops: readonly string[], text: string) {
   for (let end = 1; end <= text.length; end++) {
     const ending = stops.filter((stop) => stop !== "" && text.slice(0, end).endsWith(stop))
@@ -39,7 +39,7 @@ Deno.test("StopMatcher.push() emits the text before a stop string, and nothing o
   assert.deepEqual(run(["END"], ["END"]), { text: "", stop: "END" });
 });
 
-Deno.test("StopMatcher.push() withholds exactly the longest possible prefix of a stop string", () => {
+Deno.test("StopMatcher.push() withholds only the longest ending that may begin a stop string", () => {
   const matcher = new StopMatcher(["abcabd", "cx"]);
   assert.deepEqual(matcher.push("zabcab"), { text: "z", stop: undefined });
   assert.deepEqual(matcher.push("c"), { text: "abc", stop: undefined });
@@ -79,7 +79,7 @@ Deno.test("StopMatcher does not withhold an emoji for another with the same begi
   assert.deepEqual(matcher.push("😁"), { text: "", stop: "😁" });
 });
 
-Deno.test("StopMatcher equals a plain search in random text with any division, and never emits too much", () => {
+Deno.test("StopMatcher equals a plain search in random text, however it is divided", () => {
   const random = new Random(3);
   const randomText = (maxLength: number) =>
     Array.from({ length: random.between(0, maxLength) }, () => random.pick(["a", "b", "c", "é"]))

@@ -22,8 +22,9 @@ class PartsDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly suspension = { mostBeside: 0, isQueued: false };
   readonly #simulated: SimulatedDecoder;
-  /** Number of parts that have run; the next field counts decoding steps that ran during a suspension. */
+  /** Number of parts that have run. */
   numParts = 0;
+  /** Number of decode steps that ran during a suspension. */
   numBeside = 0;
   #isSuspended = false;
   /** Called after each part, before the step may be suspended. */
@@ -60,7 +61,7 @@ class PartsDecoder implements Decoder {
 interface Asked {
   readonly tokens: number[];
   readonly cancel: () => void;
-  /** Its error, or the number of tokens found in the cache. */
+  /** Resolves to the request's error, or to its number of cached tokens. */
   readonly done: Promise<unknown>;
 }
 
@@ -89,7 +90,7 @@ function ask(
   return { tokens, cancel, done };
 }
 
-/** The tokens of a request without others. */
+/** Runs a request alone. @returns its tokens. */
 async function askAlone(prompt: readonly number[], maxTokens: number): Promise<number[]> {
   const { tokens, done } = ask(
     new EngineLoop(new PartsDecoder(), { prefixCache: false }),
@@ -100,7 +101,7 @@ async function askAlone(prompt: readonly number[], maxTokens: number): Promise<n
   return tokens;
 }
 
-/** Runs a stream, and a long prompt from the stream's first token on. */
+/** Starts a stream, and a long prompt at the stream's first token. */
 async function askBoth(decoder: PartsDecoder) {
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const { promise: long, resolve } = Promise.withResolvers<Asked>();
@@ -125,7 +126,7 @@ Deno.test("EngineLoop gives a stream a token after each part of another request'
   assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
   assert.deepEqual(long.tokens, await askAlone(LONG, 5));
   assert.equal(decoder.numParts, PARTS);
-  // Two decode steps in a row show the duration of one.
+  // One after each part, and two more: two decode steps in a row show the duration of one.
   assert(decoder.numBeside >= PARTS && decoder.numBeside <= PARTS + 2, `${decoder.numBeside}`);
   await requireIdle(engine);
 });
@@ -140,7 +141,7 @@ Deno.test("EngineLoop abandons a suspended step if all its requests are cancelle
   assert.equal(decoder.numParts, 3);
   assert.deepEqual(long.tokens, []);
   decoder.onPart = () => {};
-  // Nothing of it was cached: its step did not finish.
+  // Nothing of the long prompt was cached, since its step did not finish.
   const again = ask(engine, LONG, 5);
   assert.equal(await again.done, 0);
   assert.deepEqual(again.tokens, await askAlone(LONG, 5));

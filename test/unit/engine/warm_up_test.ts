@@ -38,7 +38,7 @@ class NotingDecoder implements Decoder {
   }
 }
 
-Deno.test("warmUp() runs a prompt and next tokens, even if the context is too short for its prompt", async () => {
+Deno.test("warmUp() runs prompts and next tokens, or only next tokens if the context is too short for a prompt", async () => {
   const decoder = new NotingDecoder();
   await warmUp(decoder);
   assert.deepEqual(decoder.steps, [16, 8, 1, 1]);

@@ -31,7 +31,7 @@ function compute(blocks: BlockManager, sequence: Sequence): Sequence {
   return sequence;
 }
 
-/** The indices of the blocks that a sequence holds. */
+/** Lists the indices of the blocks that a sequence holds. */
 function heldBy({ windowTables: [table] }: Sequence): number[] {
   const { first, blockIds } = table!;
   return Array.from({ length: blockIds.length - first }, (_, i) => first + i);
@@ -67,12 +67,12 @@ Deno.test("BlockManager.admit() reuses a tail with the window before it", () => 
 });
 
 Deno.test("BlockManager.admit() goes back to a position whose whole window is cached", () => {
-  // A step of eight tokens and its window are five blocks at most.
+  // A step of eight tokens and its window need at most five blocks.
   const blocks = makeBlocks(6);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 30))));
   const end = makeSequence([...countFrom(0, 28), 99]);
   assert.deepEqual(blocks.countNeeds(end)[1], { numBlocks: 3, numFound: 2 });
-  // At an earlier boundary, the window's blocks were reused: only the main pool's blocks are cached.
+  // After 12 tokens, only the main pool's blocks are still cached: those of the window were reused.
   const middle = makeSequence([...countFrom(0, 12), 99]);
   assert(blocks.admit(middle, 0));
   assert.equal(middle.numComputed, 0);
@@ -95,7 +95,7 @@ Deno.test("BlockManager lets sequences share the blocks of a window, and frees t
   compute(blocks, one!);
   compute(blocks, two!);
   const getIds = ({ windowTables: [table] }: Sequence) => table!.blockIds.view(table!.first);
-  // Token 21 sees 15 to 21: the block before the last is shared, and each has its own last one.
+  // Token 21 sees 15 to 21: blocks 3 and 4 are shared, and each sequence has its own block 5.
   assert.deepEqual([...getIds(one!)].slice(0, 2), [...getIds(two!)].slice(0, 2));
   assert.notEqual(getIds(one!).at(-1), getIds(two!).at(-1));
   assert.equal(blocks.stats().windows[0]!.numUsedBlocks, 4);
@@ -105,7 +105,7 @@ Deno.test("BlockManager lets sequences share the blocks of a window, and frees t
   assert.equal(blocks.stats().windows[0]!.numUsedBlocks, 0);
 });
 
-Deno.test("BlockManager.resize() of a window's pool keeps the held blocks, and refuses to drop them", () => {
+Deno.test("BlockManager.resize() of a window's pool refuses to drop blocks in use", () => {
   const blocks = makeBlocks(16);
   const sequence = compute(blocks, makeSequence(countFrom(0, 30)));
   assert(!blocks.resize(1, 1));
@@ -115,7 +115,7 @@ Deno.test("BlockManager.resize() of a window's pool keeps the held blocks, and r
   assert.deepEqual([numUsedBlocks, numCachedBlocks + numFreeBlocks], [0, 5]);
 });
 
-Deno.test("a request of 2,000 tokens never holds more blocks than its window and a step's tokens need", () => {
+Deno.test("Scheduler lets a request of 2,000 tokens hold only the blocks of its window and of a step's tokens", () => {
   const window = 40;
   const maxBatchTokens = 64;
   const limits = makeLimits({
@@ -138,6 +138,6 @@ Deno.test("a request of 2,000 tokens never holds more blocks than its window and
       step.scheduled.flatMap(({ samples }) => samples ? [{ tokenId: 1, logprob: 0, top: [] }] : []),
     );
   }
-  // 39 tokens before the step's 64, and 39 before the next one.
+  // A prompt step holds its 64 tokens and the 39 before them; a decode step its token and the 39 before it.
   assert.deepEqual([mostInPrompt, mostInAnswer], [7, 4]);
 });

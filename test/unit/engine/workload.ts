@@ -35,10 +35,9 @@ export class Coverage {
   refusedSequences = 0;
   shortenedSequences = 0;
   failedSteps = 0;
-  /**
-   * Counts of steps with only prompts, of decoding steps during their suspensions, and of abandoned suspended steps.
-   */
+  /** Steps with only prompts, which may be suspended. */
   stepsApart = 0;
+  /** Decode steps during a suspension. */
   stepsBeside = 0;
   abandonedSteps = 0;
   cancelledSuspended = 0;
@@ -224,7 +223,7 @@ export class Workload {
   }
 
   #maybeShrink(): void {
-    // An abandoned step has ended by then.
+    // Nothing is left to schedule, not even an abandoned step.
     if (this.#live.size === 0) assert.equal(this.#scheduler.schedule(), undefined);
     const stats = this.#scheduler.stats();
     for (const [index, { numUsedBlocks }] of [stats, ...stats.windows].entries()) {
@@ -312,7 +311,7 @@ export class Workload {
     this.#invariants.checkBlocks(this.#scheduler.stats());
   }
 
-  /** Runs some decoding steps while a prompt step is suspended. @returns whether it continues. */
+  /** Runs some decode steps while a prompt step is suspended. @returns whether the prompt step continues. */
   #runBeside(suspended: ScheduledStep): boolean {
     try {
       for (let left = this.#random.between(0, 3); left > 0; left--) {
@@ -343,7 +342,7 @@ export class Workload {
     }
   }
 
-  /** Fails a step: the states of its sequences are no longer known. */
+  /** Simulates a failed step, after which sequences with states are computed again. */
   #fail(): void {
     this.#coverage.failedSteps++;
     this.#beginAnew();
@@ -353,7 +352,7 @@ export class Workload {
     return this.#live.values().reduce((sum, { sequence }) => sum + (sequence.isLong ? 1 : 0), 0);
   }
 
-  /** Allows that sequences are computed again. */
+  /** Lets all sequences be computed again from their first token. */
   #beginAnew(): void {
     this.#numRestarts++;
     for (const tracked of this.#live.values()) {

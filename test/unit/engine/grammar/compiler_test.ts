@@ -183,7 +183,7 @@ Deno.test("a matcher is finished if nothing may follow, and may end earlier if m
   assert.ok(!number.isFinished && isAllowed(number, END));
 });
 
-Deno.test("GrammarCompiler caches its grammars, and reads the vocabulary at first use", () => {
+Deno.test("GrammarCompiler caches its latest grammars, and reads the vocabulary once, at first use", () => {
   let numReads = 0;
   const compiler = new GrammarCompiler(() => {
     numReads++;
