@@ -51,7 +51,7 @@ terminalTest(
         [PROMPT, '"""Tell me\r'],
         [MORE, "\r"],
         [MORE, 'a story."""\r'],
-        // Three lines pasted at once, the last without a line end.
+        // Pastes three lines at once, the last without a line end.
         [PROMPT, "One line,\ranother,\ra third"],
         [/a third$/, ".\r"],
         [PROMPT, `/image ${cat}\r`],

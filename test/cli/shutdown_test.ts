@@ -54,7 +54,7 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
 
 for (const signal of ["SIGTERM", "SIGHUP"] as const) {
   Deno.test(`serve on ${signal} within its first second leaves no process-id file`, async () => {
-    // `undefined`: when serve prints its address, and so has written the file. Mostly, the times end before that.
+    // `undefined` stands for the moment when serve prints its address: then the file exists. Most times end before it.
     for (const waitMs of [undefined, 100, 300, 500, 700]) {
       await using hearth = new HearthProcess(CPU);
       if (waitMs === undefined) await hearth.url();

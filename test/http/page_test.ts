@@ -57,7 +57,7 @@ Deno.test("GET /info answers 503 until the model is loaded, and then describes i
   assert.equal(info.takes_reference_voice, false);
 });
 
-Deno.test("the page's content security policy allows the servers named by `connect` in its address, and no others", async () => {
+Deno.test("the page's content security policy allows the servers named by `connect` in the page's URL, and no others", async () => {
   await using app = new TestApp();
   const getPolicy = async (query: string) => {
     const { headers } = await app.request(`/${query}`);

@@ -32,7 +32,7 @@ function follow(deltas: readonly Delta[]) {
   return { streamed, whole };
 }
 
-Deno.test("ResponseBuilder.push() begins a stream that fails before its first token", () => {
+Deno.test("ResponseBuilder.push() sends the first events of a stream even if it fails before its first token", () => {
   const request = { model: "m", input: "Hi" };
   const builder = new ResponseBuilder({ id: "r", createdSeconds: 0, model: "m", request });
   const error = { kind: "invalid_value", message: "No." } as const;

@@ -92,7 +92,7 @@ async function assertRefused(
   }
 }
 
-/** Asserts that the answer is the same as without the field, and that a header names the field. */
+/** Asserts that each request is answered, with a header that says that its field is ignored. */
 async function assertPassedOver(
   app: TestApp,
   { path, body, cases }: { path: string; body: Fields; cases: typeof NO_CHAT },

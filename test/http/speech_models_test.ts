@@ -96,7 +96,7 @@ Deno.test("transcriptions: an unknown language is refused with a list of the mod
     const response = await postSpeech(app, AUDIO, { language });
     return [response.status, (await response.json()).error] as const;
   };
-  /** Asserts that a language of the specification is ignored. */
+  /** Asserts that a language of the specification that the model does not know is ignored with a warning. */
   const assertPassedOver = async (app: TestApp, language: string) => {
     const response = await postSpeech(app, AUDIO, { language });
     await response.body!.cancel();

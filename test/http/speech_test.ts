@@ -47,7 +47,7 @@ Deno.test("POST /audio/speech writes the length into a WAV header if it is known
   assert.deepEqual([int32(short, 4), int32(short, 40)], [short.length - 8, short.length - 44]);
 });
 
-Deno.test("POST /audio/speech sends each sentence before the next is requested", async () => {
+Deno.test("POST /audio/speech sends each sentence as a separate chunk", async () => {
   const input = "This is the first. This is the second! And is this the third?";
   const response = await app.post(PATH, speechBody({ input, response_format: "pcm" }));
   const pieces: number[] = [];
@@ -243,7 +243,7 @@ Deno.test("POST /audio/speech with the name of another model answers 404", async
   assert.equal((await response.json()).error.code, "model_not_found");
 });
 
-Deno.test("GET /audio/voices lists the voices, the default first", async () => {
+Deno.test("GET /audio/voices lists the model's voice", async () => {
   for (const path of ["/audio/voices", "/v1/audio/voices"]) {
     assert.deepEqual(await (await app.request(path)).json(), {
       object: "list",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { streamEvents, type TaskEvents, untilAdmitted } from "../../src/server/http/sse.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 
-/** Events that arrive when they are sent. */
+/** Events that the test sends one by one. */
 class SentEvents implements TaskEvents<ChatEvent> {
   readonly #stream = new TransformStream<ChatEvent, ChatEvent>();
   readonly #writer = this.#stream.writable.getWriter();

@@ -50,7 +50,7 @@ Deno.test("speech: a stream's headers arrive at admission", async () => {
   const options = { param: "input", speed: 1, format: "wav", seed: 1 } as const;
   const task = { type: "speak", requestId: "1", text: "Hello.", ...options } as const;
   const stream = app.session.stream(task);
-  // Nothing is spoken yet. The test of transcriptions shows that this event sends the headers.
+  // Nothing is spoken yet. The test above shows that this event sends the headers.
   assert.deepEqual((await stream.next()).value, { type: "admitted" });
   await stream.return();
   const body = speechBody({ stream_format: "sse" });

@@ -73,7 +73,7 @@ for (const device of ["cpu", "webgpu"] as const) {
       { grammar: 'root ::= "<" [a-z]{30,90} (root | "!") ">"' },
       { ignore_eos: true },
     ];
-    // A step takes a software adapter many times as long.
+    // A step takes many times as long on a software adapter.
     const most = device === "cpu" ? 120 : 30;
     const bodies = Array.from({ length: device === "cpu" ? 12 : 8 }, (_, i) => ({
       ...fields[i % fields.length],

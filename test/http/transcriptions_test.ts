@@ -113,7 +113,7 @@ speechTest("transcriptions: words, segments or both have times, as requested", a
 });
 
 speechTest(
-  "transcriptions: a decoder that hides its attention gives no word times",
+  "transcriptions: word times are refused if the decoder's attention is not recognized",
   async () => {
     await using folder = await copyWithDisguisedAttention();
     await using app = await openSpeechApp({ folder: folder.path });

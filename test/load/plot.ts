@@ -9,7 +9,7 @@ import type { Usage } from "./served.ts";
 /** One measurement of the process. */
 export interface Sample extends Usage {
   readonly seconds: number;
-  /** The kind of model that it served. */
+  /** The kind of model that the process served. */
   readonly kind: string;
 }
 

@@ -11,7 +11,7 @@ import { Tally, type TallyData, time } from "./tally.ts";
 
 const HEALTH_EVERY_MS = 100;
 const PATIENCE_MS = 60_000;
-/** Time to load its modules. */
+/** Time for the process to load its modules. */
 const LOAD_MS = 1_000;
 
 /** Options of a prober. */

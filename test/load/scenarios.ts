@@ -28,7 +28,7 @@ const NUM_OPENING = 64;
 const NUM_SLOW = 10;
 /** Bytes per second: slower than any honest client. */
 const SLOW_BYTES = 1024;
-/** More than the server holds of a slow body. */
+/** Larger than the part of a slow body that the server holds. */
 const SLOW_HEAD_BYTES = 128 * 1024;
 const STATUS_LINE = "HTTP/1.1 408";
 const NUM_IMAGES = 24;
@@ -49,9 +49,9 @@ type Tallies = Record<string, Tally>;
 
 /** One scenario. */
 export interface Scenario {
-  /** Kinds to which it applies; all if absent. */
+  /** Kinds of models to which the scenario applies; all if absent. */
   readonly kinds?: readonly LoadKind[];
-  /** Whether it only runs if `--scenario` names it. */
+  /** Whether the scenario only runs if `--scenario` names it. */
   readonly isExtra?: boolean;
   run(target: Target, options: ScenarioOptions): Promise<Tallies>;
 }

@@ -11,7 +11,7 @@ export interface Usage {
   readonly rssMb: number;
   /** Resident memory without pages of files, which the system may drop and read again. */
   readonly anonymousMb: number;
-  /** Processor time of all its threads since its start. */
+  /** Processor time of all threads since the start of the process. */
   readonly cpuSeconds: number;
   readonly descriptors: number;
   readonly threads: number;

@@ -7,7 +7,7 @@ import { encode } from "fast-png";
 
 /** A request. */
 export interface SmallRequest {
-  /** Id of its model. */
+  /** Id of the model that answers. */
   readonly model: string;
   readonly path: string;
   readonly body: BodyInit;

@@ -340,7 +340,7 @@ pageTest(
     });
     const python = await copy("Python");
     assert.match(python, /^import json, requests\n/);
-    // Only checks the syntax; the package it needs is not on every machine.
+    // Only checks the syntax: the requests package is not on every machine.
     const check = "import ast, sys; ast.parse(sys.argv[1])";
     const seen = await run("python3", "-c", check, python).catch(() => "");
     assert.equal(seen, "");

@@ -25,7 +25,7 @@ async function withPage(
 }
 
 Deno.test(
-  "page: shows that the model is loading, and continues when it is ready",
+  "page: the page shows that the model is loading, and continues when it is ready",
   PAGE_TEST,
   async () => {
     await withPage({}, async (tab, app) => {
@@ -37,7 +37,7 @@ Deno.test(
   },
 );
 
-Deno.test("page: if the model could not be loaded it shows the reason", PAGE_TEST, async () => {
+Deno.test("page: the page shows why the model could not be loaded", PAGE_TEST, async () => {
   await withPage({ folder: "/nowhere/model" }, async (tab, app) => {
     await app.ready().catch(() => {});
     await tab.text("h1", /The model is not available/);

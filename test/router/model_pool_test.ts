@@ -11,7 +11,7 @@ const [A, B, C] = ["a", "b", "c"].map((id): RoutedModel => ({
 /** Processes that the test controls, and a log of their events. */
 class Processes {
   readonly events: string[] = [];
-  /** Memory of each model. */
+  /** Bytes of memory of each model, by id. */
   readonly bytes = new Map<string, number>();
   readonly #running = new Map<string, {
     readonly ready: PromiseWithResolvers<ModelAddress>;
@@ -113,7 +113,7 @@ Deno.test("ModelPool.acquire() lets a busy model finish, without new requests", 
   assert.deepEqual(test.processes.events.slice(3), ["stop b", "start a"]);
 });
 
-Deno.test("ModelPool.acquire() rejects callers that wait for a model that does not start, and tries again", async () => {
+Deno.test("ModelPool.acquire() rejects callers that wait for a model that does not start, and starts it again for the next", async () => {
   const test = makePool();
   const waiting = [test.acquire(A), test.acquire(A)];
   test.processes.end("a");

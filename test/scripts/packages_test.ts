@@ -117,6 +117,6 @@ Deno.test("packages that only tests and scripts use are not packages of the prog
   for (const { imports } of [scripts, tests]) {
     assert.deepEqual(Object.keys(imports).filter((name) => own.has(name)), []);
   }
-  // Without it, Deno fetches every package of the lock file at each first start.
+  // Without this setting, Deno fetches every package of the lock file at a first start.
   assert.ok(config.unstable.includes("npm-lazy-caching"));
 });

@@ -76,9 +76,9 @@ interface Request {
 }
 
 interface RunningChat extends Running {
-  /** Whether it answers one request after the other. */
+  /** Whether the program answers one request after the other. */
   readonly isSerial?: boolean;
-  /** Whether it has no prefix cache, so that a repeated prompt takes as long as the first. */
+  /** Whether the program has no prefix cache, so that a repeated prompt takes as long as the first. */
   readonly keepsNothing?: boolean;
   ask(request: Request): Promise<Answer>;
 }

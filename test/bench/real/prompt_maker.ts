@@ -6,7 +6,7 @@
 import { Random } from "./random.ts";
 import { readVocabulary } from "./vocabulary.ts";
 
-/** Tokens that the chat template adds to one message, including an answer's empty thoughts; the role is one of them. */
+/** Tokens that the chat template adds to one message: also the answer's role, one token, and its empty thought. */
 const TEMPLATE_TOKENS = 12;
 /** A role of the template; two tokens in a small vocabulary. */
 const ROLE = "assistant";

@@ -17,7 +17,7 @@ export const TOKENIZERS = fileURLToPath(new URL("../../../../shared/tokenizers/"
 /** The content of a file: bytes unchanged, anything else as JSON. */
 export type TwinFiles = Readonly<Record<string, Uint8Array | object>>;
 
-/** A folder in {@linkcode CACHE}. If it does not exist, `build` writes it: who changes `build` must change the name. */
+/** A folder in {@linkcode CACHE}, which `build` writes if it does not exist. A change of `build` needs another name. */
 export async function twinFolder(
   name: string,
   build: (folder: string) => Promise<void>,

@@ -83,7 +83,7 @@ for (const api of Object.keys(FAMILIES)) {
         getOutput(
           [
             ...RUN,
-            // Its default prompt and tools are longer than the demo model's context.
+            // Pi's default prompt and tools are longer than the demo model's context.
             ...["-p", "--offline", "--no-session", "--no-skills", "--no-context-files"],
             ...["--provider", api, "--model", MODEL, "--system-prompt", "You are helpful."],
             ...options,

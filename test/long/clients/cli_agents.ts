@@ -13,16 +13,16 @@ export interface Where {
 
 /** One agent. */
 export interface CliAgent {
-  /** Its package on npm, with the version that was tested last. */
+  /** The agent's package on npm, with the version that was tested last. */
   readonly package: string;
-  /** Its executable. */
+  /** The agent's executable. */
   readonly program: string;
-  /** Arguments of its runs, in order: the last run sends the prompt. */
+  /** Arguments of the agent's runs, in order: the last run sends the prompt. */
   arguments(where: Where, prompt: string): readonly (readonly string[])[];
   readonly environment?: (where: Where) => Readonly<Record<string, string>>;
-  /** Files in its home directory, by path. */
+  /** Files in the agent's home directory, by path. */
   readonly files?: (where: Where) => Readonly<Record<string, unknown>>;
-  /** The name of its tool that reads a file. */
+  /** The name of the agent's tool that reads a file. */
   readonly tool: string;
   readonly toolArguments: (file: string) => Readonly<Record<string, unknown>>;
 }
@@ -57,7 +57,7 @@ export const CLI_AGENTS: readonly CliAgent[] = [
         `model=${where.model}`,
         `model_providers.hearth=${provider}`,
       ].flatMap((setting) => ["-c", setting]);
-      // Its sandbox needs permissions that containers lack.
+      // Codex's sandbox needs permissions that containers lack.
       const options = ["--skip-git-repo-check", "--sandbox", "danger-full-access"];
       return [["exec", ...options, ...settings, prompt]];
     },
@@ -141,7 +141,7 @@ export const CLI_AGENTS: readonly CliAgent[] = [
       ],
       [prompt],
     ],
-    // Otherwise its daemon keeps running.
+    // Otherwise Cline's daemon keeps running.
     environment: () => ({ CLINE_SESSION_BACKEND_MODE: "local" }),
     tool: "read_files",
     toolArguments: (file) => ({ files: [{ path: file }] }),

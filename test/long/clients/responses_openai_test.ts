@@ -28,7 +28,7 @@ const TOOLS = CHAT_TOOLS.map(({ function: each }) => ({
 }));
 const GREEDY = { model: MODEL, temperature: 0 };
 
-/** Checks that a stream's events come in an order that a client can follow. @returns the last one's response. */
+/** Checks that a stream's events come in an order that a client can follow. @returns the last event's response. */
 function followStream(events: readonly ResponseStreamEvent[]) {
   const types = events.map(({ type }) => type);
   assert.deepEqual(events.map((event) => event.sequence_number), events.map((_, index) => index));
@@ -315,7 +315,7 @@ Deno.test("responses: the generation fields that vLLM accepts here work like tho
   assert.equal(await ask(seeded), await ask(seeded));
 });
 
-Deno.test("openai: a call of a function within a namespace has the names of both", async () => {
+Deno.test("openai: a call of a function in a namespace has the names of the function and the namespace", async () => {
   const [weather] = TOOLS;
   const namespace = {
     type: "namespace" as const,

@@ -1,4 +1,4 @@
-/** Prometheus itself checks its files, if it is installed. */
+/** Prometheus's own programs check its files, if they are installed. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

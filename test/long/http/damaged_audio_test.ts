@@ -11,7 +11,7 @@ import { findForeignSpeech, foreignSpeechTest } from "../../fixtures/audio/speec
 
 const NUM_FILES = 96;
 
-/** A reproducible damage of a file: cut, bits flipped, bytes overwritten, or joined with another. */
+/** Damages a file reproducibly: cuts off its end or its beginning, flips bits, or overwrites bytes. */
 function damage(file: Uint8Array<ArrayBuffer>, seed: number): Uint8Array<ArrayBuffer> {
   let state = seed * 2654435761 >>> 0;
   const random = (below: number) => {

@@ -122,8 +122,8 @@ const getRequest = (seed: number) => ({
 });
 
 /**
- * Answers of ONNX Runtime over the whole graph in f32: it has no kernel for 1 bit, and rounds rows to 8 bits in the
- * blocks of the weights, which are larger than ours.
+ * Answers of ONNX Runtime over the whole graph, in f32 because it has no kernel for 1 bit, and because it rounds rows
+ * to 8 bits in blocks as large as the weights', which are larger than ours.
  */
 function wholeAnswers(backend: CpuBackend, folder: string) {
   const options = { backend, folder, dtype: "fp32" } as const;

@@ -58,7 +58,7 @@ Deno.test({
 Deno.test({
   ...PAGE_TEST,
   name:
-    "page: HTML tags that format text do so; of their attributes, only addresses and spans are kept",
+    "page: HTML tags that format text are rendered, without styles, ids, colours and event handlers",
   fn: async () => {
     const text = [
       "one<br>two<BR/>three, H<sub>2</sub>O, x<sup>2</sup>, <kbd>Ctrl</kbd>, <mark>m</mark>, <u>u</u>",

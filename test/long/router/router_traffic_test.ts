@@ -1,4 +1,4 @@
-/** Traffic through the router: live speech, streamed sound, large uploads, slow readers. */
+/** Traffic through the router: live speech, streamed sound and slow readers. */
 import assert from "node:assert/strict";
 import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
 import { getBytes, LiveClient, readSamples } from "../../fixtures/servers/live_client.ts";

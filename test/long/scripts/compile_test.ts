@@ -11,8 +11,8 @@ const MB = 1e6;
 const MOST_EMBEDDED_BYTES = 122 * MB;
 
 /**
- * The one import whose name is computed at run time, so that its package is not embedded: that cannot be embedded yet,
- * and a program without it falls back on onnxruntime-web.
+ * The one import whose name is computed at run time. Its package cannot be embedded yet, so it is left out, and the
+ * program falls back on onnxruntime-web.
  */
 const LEFT_OUT = {
   module: "src/device/ort/ort.ts",

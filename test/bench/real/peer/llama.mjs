@@ -12,7 +12,7 @@ const [modelPath, device, sequences, wantedThreads] = process.argv.slice(2);
 const gpu = device === "cpu" ? false : device;
 const llama = await getLlama({ gpu, build: "never", logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath });
-// By default it starts twice as many threads as there are cores, which mostly wait for each other.
+// By default, llama.cpp starts twice as many threads as there are cores, which mostly wait for each other.
 const threads = Number(wantedThreads ?? llama.cpuMathCores);
 const alone = (await model.createContext({ contextSize: 4096, threads })).getSequence();
 const together = await model.createContext({ contextSize: 512, sequences: Number(sequences), threads });
