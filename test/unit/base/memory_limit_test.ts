@@ -3,7 +3,7 @@ import { readAvailableBytes, readMemoryLimit } from "../../../src/base/memory_li
 
 const GIB = 2 ** 30;
 
-/** A reader of these files, which throws as Deno does for others. */
+/** A reader of these files, which throws for other paths, as Deno does. */
 function makeReader(files: Readonly<Record<string, string>>) {
   return (path: string) => {
     const text = files[path];
@@ -24,7 +24,10 @@ const IN_SLICE = {
 };
 
 const V1 = "/sys/fs/cgroup/memory";
-/** A group of version 1 whose parents have no limit: a number above all memory. */
+/**
+ * A group of version 1. The root's limit is a number above all memory, which means that it has
+ * none.
+ */
 const IN_V1 = {
   "/proc/self/cgroup": "4:cpu,memory:/jobs/hearth\n0::/\n",
   [`${V1}/memory.limit_in_bytes`]: "9223372036854771712\n",

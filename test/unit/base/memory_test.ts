@@ -105,7 +105,7 @@ Deno.test("collectGarbageLater() does not keep a process or a thread alive", asy
   assert.equal(new TextDecoder().decode(stdout), "");
 });
 
-/** Runs a separate process: many threads would share arenas, with their blocks mixed. */
+/** Runs a program in its own process: in this one, threads share arenas, and their blocks mix. */
 async function run(program: string): Promise<Record<string, number>> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", fileURLToPath(new URL(program, import.meta.url))],
@@ -160,7 +160,7 @@ function flagsAt(address: bigint): string[] {
   return /^VmFlags: (.*)$/m.exec(smaps.slice(start))![1]!.trim().split(" ");
 }
 
-Deno.test("adviseLargePages() requests large pages only for this memory", {
+Deno.test("adviseLargePages() requests large pages only for the given memory", {
   ignore: Deno.build.os !== "linux" || !("UnsafePointer" in Deno),
 }, () => {
   const computeAddress = ({ buffer }: WebAssembly.Memory) =>

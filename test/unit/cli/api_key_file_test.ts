@@ -11,7 +11,7 @@ function read(text: string) {
   }
 }
 
-Deno.test("readApiKeys() reads labels and keys, after the key of the flag", () => {
+Deno.test("readApiKeys() reads labels and keys from a file, or the key of the flag", () => {
   assert.deepEqual(read("# ours\nann: a:b\r\n\nben:2\n"), [
     { label: "ann", key: "a:b" },
     { label: "ben", key: "2" },

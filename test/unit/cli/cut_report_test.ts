@@ -86,6 +86,6 @@ Deno.test("describeCut() lists the cache, the context, notes and each segment", 
   ) assert.ok(text.includes(words), `${words}\nin\n${text}`);
 });
 
-Deno.test("summarizeCut() names the largest segment's weights", () => {
+Deno.test("summarizeCut() names the size of the largest segment's weights", () => {
   assert.equal(summarizeCut(cut), "2 segments around 1 attentions, largest 5.0 MB");
 });

@@ -238,7 +238,7 @@ Deno.test("chooseCommand() treats the word help before a command like --help aft
   assert.throws(() => chooseCommand(commands, ["help", "bkae"]), /Did you mean "bake"/);
 });
 
-Deno.test("parseCall() ignores a variable that holds a service's address", () => {
+Deno.test("parseCall() ignores HEARTH_PORT if it holds a service's address, as in Kubernetes", () => {
   const environment = { HEARTH_PORT: "tcp://10.96.0.7:80", HEARTH_MAX_QUEUE: "7" };
   const call = parseCall(COMMANDS[0], [], environment);
   assert.ok(typeof call === "object");

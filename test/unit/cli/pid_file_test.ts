@@ -108,7 +108,7 @@ Deno.test("PidFile: servers on one port at two addresses have separate files", a
   }
 });
 
-Deno.test("explainListenError() tells a privileged port from one that the system reserves, as Windows does", async () => {
+Deno.test("explainListenError() distinguishes a privileged port from one that Windows reserves", async () => {
   const explain = (port: number) =>
     explainListenError(new Deno.errors.PermissionDenied(), { host: "127.0.0.1", port });
   assert.match(

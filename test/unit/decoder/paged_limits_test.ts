@@ -86,7 +86,7 @@ Deno.test("choosePagedLimits() limits the context to the requested length and th
   assert.deepEqual([more.contextLength, more.lengthLimit], [512, undefined]);
 });
 
-Deno.test("choosePagedLimits() refuses a cache that holds no block, with the sizes", () => {
+Deno.test("choosePagedLimits() refuses a cache that holds no block, and names both sizes", () => {
   assert.throws(
     () =>
       choosePagedLimits(makeCut(), { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1 } }),
@@ -132,7 +132,7 @@ Deno.test("choosePagedLimits() never exceeds the memory for keys and values", ()
   assert.equal(limits.contextLength, 32_768);
 });
 
-Deno.test("choosePagedLimits() keeps layers in one pool if their window is hardly shorter than the context", () => {
+Deno.test("choosePagedLimits() keeps all layers in one pool if the window is half of the context", () => {
   const limits = choosePagedLimits(GEMMA, { ...OPTIONS, contextLength: 1024 });
   assert.equal(limits.windows, undefined);
   assert.equal(limits.maxBlocks, 32 * 1024 / 16);

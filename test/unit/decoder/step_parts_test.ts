@@ -85,7 +85,7 @@ Deno.test("divideStep() gives each part the tokens of its own sequences", () => 
   assert.deepEqual(few!.batch.embeddings!.map(({ firstToken }) => firstToken), [0, 1]);
 });
 
-Deno.test("divideStep() keeps the order of sequences if a prompt comes between next tokens", () => {
+Deno.test("divideStep() keeps the order of sequences if a prompt comes between two decoding sequences", () => {
   const parts = divideStep(makeStep([1, 3, 1]), { maxFewRows: Infinity });
   assert.deepEqual(
     parts.map(({ lowering, batch }) => [lowering, batch.sequences[0]!.sequenceId]),

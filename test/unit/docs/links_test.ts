@@ -51,7 +51,7 @@ Deno.test("README.md and docs/ link to files and headings that exist", async () 
   assert.deepEqual(broken, []);
 });
 
-Deno.test("README.md stays a beginner's page of at most 14 kB", async () => {
+Deno.test("README.md has at most 14 kB", async () => {
   const { size } = await Deno.stat(new URL("README.md", ROOT));
   assert(size <= 14_000, `README.md has ${size} bytes`);
 });

@@ -15,7 +15,7 @@ interface Snippets {
   readonly snippets: readonly Snippet[];
 }
 
-/** The output of a template, or its refusal; any other error is a bug in the interpreter. */
+/** The output of a template, or `undefined` if it is refused; any other error is a bug. */
 function render(
   source: string,
   variables?: Record<string, unknown>,

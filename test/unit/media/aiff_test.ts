@@ -84,7 +84,7 @@ Deno.test("readAiff() reads to the end if a pipe left the size unknown", async (
   }
 });
 
-Deno.test("readAiff() refuses other encodings, naming them", async () => {
+Deno.test("readAiff() refuses other encodings, files without sound and too many channels, and names what it saw", async () => {
   const refused = async (file: Uint8Array<ArrayBuffer>, message: RegExp) => {
     await assert.rejects(decodeWhole(file, RATE_HZ), { kind: "invalid_media", message });
   };

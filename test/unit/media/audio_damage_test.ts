@@ -64,7 +64,7 @@ async function assertInvalid(file: Uint8Array<ArrayBuffer>, message: RegExp): Pr
 }
 
 for (const [fileIndex, name] of SPEECH_FILES.entries()) {
-  Deno.test(`decodeAudio() survives ${name} damaged in many ways, and then decodes it as before`, async () => {
+  Deno.test(`decodeAudio() survives ${name} damaged in many ways, and then decodes the intact file as before`, async () => {
     const intact = readFixture(name);
     const before = await decodeWhole(intact);
     for (const [kind, damage] of Object.entries(DAMAGES)) {
@@ -191,7 +191,7 @@ Deno.test("decodeAudio() is fast for files designed to be slow", async () => {
   await assertInvalid(repeat([0xec, 0x80], [0x1a, 0x45, 0xdf, 0xa3, 0x80]), /no sound track/);
 });
 
-Deno.test("decodeAudio() refuses a small file of endless silence, chunk by chunk and not all at once", async () => {
+Deno.test("decodeAudio() returns the very long silence of a small file in chunks, and refuses it after 8 hours", async () => {
   const sampleRateHz = 1_000;
   const file = makeFlacSilence({ numFrames: 700, sampleRateKhz: 1 });
   assert.ok(file.length < 11_000);
@@ -206,7 +206,7 @@ Deno.test("decodeAudio() refuses a small file of endless silence, chunk by chunk
   assert.equal(Math.round(numSamples / sampleRateHz / 3600), MAX_AUDIO_HOURS);
 });
 
-Deno.test("countFlacSamples() returns a recording's length before decoding, and refuses one that hides it", async () => {
+Deno.test("countFlacSamples() returns the length that a FLAC file declares, Infinity if it declares none, and 0 for other files", async () => {
   const speech = readFixture("speech_22k_stereo.flac");
   let numSamples = 0;
   for await (const { channels } of readFlac(speech, { onTruncated: assert.fail })) {

@@ -11,11 +11,13 @@ import {
 } from "../../fixtures/audio/audio_files.ts";
 
 interface Expectation {
-  /** Allowed difference of the decoded sound from the original, at the best volume. */
+  /** The similarity to the original that the decoded sound must exceed, at the best volume. */
   readonly decibels: number;
   /** Samples added by the encoder that the format cannot declare. */
   readonly delay?: number;
-  /** Volume, if one of the channels or the encoder's input was softer. */
+  /**
+   * Volume relative to the original, if a channel, the encoder's input or the downmix changed it.
+   */
   readonly gain?: number;
 }
 
@@ -67,7 +69,7 @@ Deno.test("every fixture has an expectation", () => {
 const original = await decodeWhole(readFixture("speech.wav"));
 
 for (const [name, { decibels, delay = 0, gain = 1 }] of Object.entries(EXPECTED)) {
-  Deno.test(`decodeAudio() of ${name} equals speech.wav`, async () => {
+  Deno.test(`decodeAudio() decodes ${name} to the sound of speech.wav`, async () => {
     const decoded = await decodeWhole(readFixture(name));
     const found = compare(decoded.subarray(delay), original);
     assert.ok(found.decibels > decibels, `only ${found.decibels.toFixed(1)} dB alike`);
@@ -111,7 +113,7 @@ Deno.test("decodeAudio() reads AAC that starts within a frame", async () => {
 
 Deno.test("decodeAudio() does not mistake samples with three MP3 headers in a row for MP3", async () => {
   const file = new Uint8Array(60_000).fill(1);
-  // Layer I of 384 kbit/s at 32 kHz: two samples of 16 bits, -1 and 200.
+  // As a header, Layer I of 384 kbit/s at 32 kHz; as two samples of 16 bits, -1 and 200.
   for (let i = 0; i < 3; i++) file.set([0xff, 0xff, 0xc8, 0x00], 1000 + 576 * i);
   await assert.rejects(decodeWhole(file), {
     kind: "invalid_media",
@@ -168,7 +170,7 @@ Deno.test("readAdts() decodes AAC-LC like ffmpeg, to the last bit of 16", async 
   assert.ok(worst <= 0.51 * 2 ** -15, `${worst * 2 ** 15} bits off`);
 });
 
-Deno.test("decodeAudio() stops when its signal does", async () => {
+Deno.test("decodeAudio() stops when its signal is aborted", async () => {
   const controller = new AbortController();
   const pieces = decodeAudio(readFixture("speech_22k.mp3"), {
     sampleRateHz: RATE_HZ,
@@ -221,14 +223,15 @@ Deno.test("decodeAudio() reports that a recording without a size was truncated, 
 
 const OGG_RATE_HZ = 44_100;
 
-// Cut at half a second without decoding: the first page, of a whole second, exists and begins before position 0.
+// Files cut at half a second without decoding: the first page lasts a whole second, and so begins
+// before position 0.
 for (
   const [cut, whole] of [
     ["cut_48k_stereo.opus", "speech_48k_stereo.opus"],
     ["cut_44k_stereo.ogg", "speech_44k_stereo.ogg"],
   ] as const
 ) {
-  Deno.test(`readOgg() keeps the end of ${cut}, whose positions begin before 0`, async () => {
+  Deno.test(`readOgg() keeps all sound of ${cut}, whose positions begin before 0`, async () => {
     assertSameValues(await decodeWhole(readFixture(cut)), await decodeWhole(readFixture(whole)));
   });
 }

@@ -6,7 +6,7 @@ import { makeWav, RATE_HZ } from "../../fixtures/audio/audio_files.ts";
 const LENGTH = 700_000;
 const KEPT = 65_536;
 
-/** Each sample's value encodes its position. */
+/** Samples whose values depend on their positions. */
 const SAMPLES = Float32Array.from(
   { length: LENGTH },
   (_, i) => (i * 7919 % 65_536 - 32_768) / 32_768,

@@ -74,7 +74,7 @@ for (const [name, args] of Object.entries(FORMATS)) {
 
 Deno.test({
   name:
-    "decodeAudio() passes on ffmpeg's error for a file without sound, and ends ffmpeg with the request",
+    "decodeAudio() passes on ffmpeg's error for a file without sound, and rejects with the reason of an aborted signal",
   ignore,
   fn: async () => {
     await assert.rejects(decode(new Uint8Array(10_000).fill(1)), {

@@ -100,7 +100,7 @@ function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return new Uint8Array(parts.flatMap((part) => [...part]));
 }
 
-Deno.test("splitFlac() returns every byte once, and does not scan any repeatedly", () => {
+Deno.test("splitFlac() returns every byte once, and data without frames as one piece", () => {
   const file = makeFlacSilence({ numFrames: 200, sampleRateKhz: 16 });
   const stream = file.subarray(HEAD_BYTES);
   const frames = [...splitFlac(stream)];

@@ -115,7 +115,7 @@ function enlarged(
   );
 }
 
-Deno.test("PlaneSampler equals enlarging the plane", () => {
+Deno.test("PlaneSampler.read() interpolates between the four nearest pixels of the small plane", () => {
   const random = new Random(2);
   const small = makePlane(6, 5, () => random.between(0, 100));
   const large = { width: 31, height: 17 };

@@ -24,7 +24,7 @@ for (const { name, file, width, height, channels, pixels, maxDifference } of IMA
   });
 }
 
-Deno.test("decodeImage() works in a worker without a location, with the codecs of every format", async () => {
+Deno.test("decodeImage() works in a worker without a location, for JPEG, PNG, WebP and AVIF", async () => {
   const url = new URL("../../fixtures/images/image_worker.ts", import.meta.url);
   const worker = new Worker(url, { type: "module" });
   try {
@@ -111,7 +111,7 @@ Deno.test("readColorProfile() joins the segments of JPEG by their numbers", () =
   assertSameValues(readColorProfile(swapped)!, PROFILE);
 });
 
-Deno.test("readColorProfile() returns nothing without a profile, or with one that is not for RGB", () => {
+Deno.test("readColorProfile() returns nothing without a profile for RGB, and survives truncated files", () => {
   assert.equal(readColorProfile(read("PNG without")), undefined);
   const cmyk = read("WEBP");
   cmyk.set(

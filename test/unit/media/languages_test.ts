@@ -35,7 +35,7 @@ Deno.test("readLanguage() accepts common spellings of a language", () => {
   for (const text of ["", " ", "auto", "AUTO", "detect", "None"]) assert.ok(detectsLanguage(text));
 });
 
-Deno.test("toLanguages() contains each of Whisper's languages, under the API's codes", () => {
+Deno.test("toLanguages() lists each of Whisper's languages, by the API's code", () => {
   const languages = new Map(WHISPER.map((code, index) => [code, index]));
   const config = { languages };
   const codes = toLanguages(config);

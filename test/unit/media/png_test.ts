@@ -35,7 +35,7 @@ Deno.test("encodePng() writes files that another decoder reads, for all channels
   }
 });
 
-Deno.test("encodePng() writes rows longer than one filter block, and images with more rows than that", () => {
+Deno.test("encodePng() writes very long rows, and images of very many rows", () => {
   for (const [width, height] of [[700_000, 2], [3, 900_000]] as const) {
     const pixels = noise(width, height, 3);
     assertSameValues(new Uint8Array(decode(encodePng(pixels)).data), pixels.data);
@@ -103,7 +103,7 @@ function noiseFile({ width, height, depth, colorType }: Rows): Uint8Array<ArrayB
   ]);
 }
 
-/** An image's colours: grey has three equal ones. */
+/** The samples of an image without alpha: one for each pixel of grey, otherwise three. */
 function readColors({ data, channels }: { data: ArrayLike<number>; channels: number }): number[] {
   const numColors = channels < 3 ? 1 : 3;
   return Array.from(data).filter((_, i) => i % channels < numColors);

@@ -89,12 +89,12 @@ Deno.test({
   fn: () => assertRefused("file:///dev/zero", /not a file/),
 });
 
-Deno.test("readMedia() reads no file for others without a media folder", () =>
+Deno.test("readMedia() reads no file for remote callers if there is no media folder", () =>
   withFolder(async (_, outside) => {
     await assertRefused(`file://${outside}`, /--media-dir/, REMOTE);
   }));
 
-Deno.test("readMedia() restricts others to the media folder, despite dots and links", () =>
+Deno.test("readMedia() restricts remote callers to the media folder, despite dots and links", () =>
   withFolder(async (mediaDir, outside) => {
     const policy = { ...REMOTE, mediaDir };
     assert.equal(await readText(`file://${mediaDir}/sub dir/100%.txt`, policy), "inside");
@@ -248,7 +248,7 @@ serverTest("readMedia() names the problem of a server", () =>
   }));
 
 serverTest(
-  "readMedia() ends together with its request",
+  "readMedia() stops when its request is aborted",
   () =>
     withServer((_, response) => void response.write("begins"), async (base) => {
       const controller = new AbortController();

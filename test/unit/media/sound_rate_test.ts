@@ -52,7 +52,7 @@ function power(samples: ArrayLike<number>): number {
   return sum / (samples.length - 2 * EDGE);
 }
 
-/** The level of everything except the tone, below the tone. */
+/** The level of everything except the tone, relative to the tone. */
 function errorDecibels(output: Float32Array, hz: number, rateHz: number): number {
   const wanted = makeTone(hz, rateHz, output.length);
   return decibels(power(output.map((sample, i) => sample - wanted[i]!)) / power(wanted));
@@ -163,7 +163,7 @@ for (const speed of [0.25, 0.5, 0.8, 1.3, 2, 4]) {
   });
 }
 
-Deno.test("stretchTime() does not change sound at the right speed, or too short to divide", () => {
+Deno.test("stretchTime() does not change sound at speed 1, or sound that is too short to divide", () => {
   const samples = tone(100, 0.01);
   assert.equal(stretchTime(samples, { speed: 2, sampleRateHz: RATE_HZ }), samples);
   const long = tone(100, 1);

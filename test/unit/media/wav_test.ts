@@ -160,7 +160,7 @@ Deno.test("readWav() reads samples whose header gives blocks too small for them,
   }
 });
 
-Deno.test("decodeAudio() treats NaN as silence", async () => {
+Deno.test("decodeAudio() treats NaN, infinite and absurdly large samples as silence", async () => {
   const samples = [0.5, NaN, Infinity, -Infinity, 1e30, -0.5];
   const decoded = await decodeWhole(makeWav(samples, { bits: 32, isFloat: true }));
   assert.deepEqual([...decoded], [0.5, 0, 0, 0, 0, -0.5]);

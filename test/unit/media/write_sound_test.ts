@@ -94,7 +94,7 @@ for (const rateHz of RATES_HZ) {
   }
 }
 
-Deno.test("createSoundWriter() writes pcm at 24 kHz for any rate of the model", async () => {
+Deno.test("createSoundWriter() writes pcm at 24 kHz, also for a model of 16 kHz", async () => {
   const bytes = await encode("pcm", { sound: sing(0.5, 16_000), rateHz: 16_000, pieces: 3 });
   const samples = new Int16Array(bytes.buffer);
   assert.equal(samples.length, 12_000);
@@ -146,7 +146,7 @@ Deno.test("createSoundWriter() can abandon files before their end, repeatedly", 
   }
 });
 
-Deno.test("createSoundWriter() starts over with an encoder that was used before", async () => {
+Deno.test("createSoundWriter() writes the same file after an abandoned one", async () => {
   const options = { sound: sing(0.2, 24_000), rateHz: 24_000 };
   for (const format of SOUND_FORMATS) {
     const first = await encode(format, options);

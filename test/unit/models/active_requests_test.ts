@@ -13,7 +13,7 @@ async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]
   return (await promise).error;
 }
 
-Deno.test("ActiveRequests names only the path of refused media", async () => {
+Deno.test("ActiveRequests puts the field's path before an error about media, and before no other error", async () => {
   const refused = await hear(new HearthError("invalid_media", "It is no image."), "image");
   assert.deepEqual([refused.message, refused.param], ["image: It is no image.", "image"]);
   const unnamed = await hear(new HearthError("invalid_media", "It is no image."));
@@ -65,7 +65,7 @@ Deno.test("ActiveRequests emits nothing for cancelled work, and waits for it", a
   assert.deepEqual([numEnded, heard.length, requests.size], [2, 0, 0]);
 });
 
-Deno.test("ActiveRequests runs a few at a time, and never those cancelled before", async () => {
+Deno.test("ActiveRequests runs at most the given number at a time, and never one that was cancelled while it waited", async () => {
   const requests = new ActiveRequests(2);
   const begun: [string, number][] = [];
   const ends = new Map<string, () => void>();

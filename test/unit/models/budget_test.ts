@@ -43,7 +43,7 @@ Deno.test("Budget.take() reserves room for a request that was overtaken too ofte
   assert.deepEqual([budget.numTaken, budget.numWaiting], [0, 0]);
 });
 
-Deno.test("Budget.take() limits a request to the total", async () => {
+Deno.test("Budget.take() gives a request that exceeds the total all of it", async () => {
   const budget = new Budget(10);
   const giveBack = await budget.take(1000, never);
   assert.equal(await isSettled(budget.take(1, never)), false);

@@ -86,12 +86,12 @@ Deno.test("chooseFiles() chooses weights of 1 or 2 bits if there are no others",
   assert.equal(choose(only("onnx/model_q1.onnx", "onnx/model_q4.onnx")).dtype, "q4");
 });
 
-Deno.test("chooseFiles() lists graphs last, so that a folder with them is complete", () => {
+Deno.test("chooseFiles() lists the graphs last, so that a folder that has them is complete", () => {
   const { files } = chooseFiles(TEXT, { device: "cpu" });
   assert.equal(files.at(-1), "onnx/model_q4.onnx");
 });
 
-Deno.test("chooseFiles() of a speech model chooses encoder and merged decoder, not its halves", () => {
+Deno.test("chooseFiles() chooses a speech model's encoder and merged decoder, not the two decoders that were merged", () => {
   const whisper = folder(
     { model_type: "whisper", architectures: ["WhisperForConditionalGeneration"] },
     "preprocessor_config.json",
@@ -111,7 +111,7 @@ Deno.test("chooseFiles() of a speech model chooses encoder and merged decoder, n
   assert.deepEqual(wished.graphs, choose(whisper).graphs);
 });
 
-Deno.test("chooseFiles() of a vision model chooses all its parts, each in its best dtype", () => {
+Deno.test("chooseFiles() chooses each part of a vision model in the best dtype that the part has", () => {
   const vision = folder(
     { architectures: ["SmolVLMForConditionalGeneration"], model_type: "smolvlm" },
     "processor_config.json",
@@ -127,7 +127,7 @@ Deno.test("chooseFiles() of a vision model chooses all its parts, each in its be
   ]);
 });
 
-Deno.test("chooseFiles() of a speech synthesiser includes its voices, of an embedder its pooling", () => {
+Deno.test("chooseFiles() includes a speech synthesiser's voices, and an embedder's pooling", () => {
   const kokoro = folder(
     { model_type: "style_text_to_speech_2" },
     "voices/af.bin",
@@ -173,12 +173,12 @@ Deno.test("chooseFiles() of Chatterbox includes its voice, and quantizes only th
   assert.equal(choose(chatterbox, { dtype: "fp32" }).graphs[0], "onnx/language_model.onnx");
 });
 
-Deno.test("chooseFiles() refuses a folder without graphs, and a missing dtype", () => {
+Deno.test("chooseFiles() refuses a folder without graphs, and a dtype that the folder lacks", () => {
   assert.throws(() => choose(folder({ architectures: ["XForCausalLM"] })), StartupError);
   assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
 });
 
-Deno.test("chooseFiles() includes a vision model's audio encoder only if sounds are served", () => {
+Deno.test("chooseFiles() includes a vision model's audio encoder only for families that accept audio", () => {
   const chooseOf = (model_type: string) => {
     const files = ["audio_encoder", "decoder_model_merged", "embed_tokens", "vision_encoder"]
       .map((graph) => `onnx/${graph}_q4.onnx`);
@@ -208,7 +208,7 @@ Deno.test("chooseFiles() chooses the single graph of a CTC model", () => {
   });
 });
 
-Deno.test("chooseFiles() chooses speech synthesis in full precision, with the voices and all graphs", () => {
+Deno.test("chooseFiles() chooses SpeechT5 in full precision by default, with its voices and merged decoder", () => {
   const speecht5 = folder(
     { model_type: "speecht5" },
     "speaker_embeddings.bin",

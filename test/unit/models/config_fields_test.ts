@@ -42,7 +42,7 @@ async function refusal(
 const PREPROCESSOR = "preprocessor_config.json";
 const EDGE = "want a whole number from 1 to 8192, saw";
 
-Deno.test("checkPreprocessors() refuses absurd sizes by file and field", async () => {
+Deno.test("checkPreprocessors() refuses absurd values, and names the file and the field", async () => {
   const cases: readonly (readonly [Json, string])[] = [
     [{ size: 1e9 }, `size: ${EDGE} 1000000000.`],
     [{ size: 0 }, `size: ${EDGE} 0.`],
@@ -219,19 +219,19 @@ function folder(config: Record<string, unknown>) {
   return { path: "/models/x", config, files: new Set<string>() };
 }
 
-Deno.test("readContextLength() reads the config's own length, or its text model's", () => {
+Deno.test("readContextLength() reads the length from the config, or from its text_config", () => {
   assert.equal(readContextLength(folder({ max_position_embeddings: 512 })), 512);
   assert.equal(readContextLength(folder({ model_type: "gpt2", n_positions: 64 })), 64);
   assert.equal(readContextLength(folder({ text_config: { max_position_embeddings: 96 } })), 96);
 });
 
-Deno.test("readContextLength() knows the defaults that transformers omits", () => {
+Deno.test("readContextLength() knows the defaults that transformers does not write into a config", () => {
   assert.equal(readContextLength(folder({ model_type: "qwen2" })), 32_768);
   const nested = { model_type: "gemma3", text_config: { model_type: "gemma3_text" } };
   assert.equal(readContextLength(folder(nested)), 131_072);
 });
 
-Deno.test("readContextLength() and readVocabSize() refuse a config without them", () => {
+Deno.test("readContextLength() and readVocabSize() refuse a config without a valid size", () => {
   assert.throws(() => readContextLength(folder({ model_type: "new" })), {
     name: "StartupError",
     message: /\/models\/x\/config\.json gives no max_position_embeddings or n_positions/,

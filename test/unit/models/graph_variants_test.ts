@@ -58,7 +58,7 @@ Deno.test("chooseGraphs() chooses the variant for the device in a repository of 
   assert.equal(chosen(nested, "gpuWithF16"), "onnxruntime/webgpu/int4/model.onnx q4f16");
 });
 
-Deno.test("chooseGraphs() finds graphs at the root, by suffix or by the folder's name", () => {
+Deno.test("chooseGraphs() finds graphs at the root, and their dtype by suffix or by the folder's name", () => {
   const root = (files: readonly string[], path?: string) => chosen(makeFolder(files, path), "cpu");
   assert.equal(root(["model.onnx", "model.onnx.data"]), "model.onnx fp32");
   assert.equal(root(["model.onnx"], "/models/Phi-4-int4-cpu"), "model.onnx q4");
@@ -103,7 +103,7 @@ Deno.test("chooseFiles() chooses one variant with its weights, and the settings 
   assert.equal(files.at(-1), `${gpu}/model.onnx`);
 });
 
-Deno.test("identifyFamily() requires a choice between several models in one repository", () => {
+Deno.test("identifyFamily() refuses a repository of several models, and asks for the folder of one", () => {
   const folder = makeFolder([
     ...variant("gemma-3-4b-it/cpu_and_mobile/int4"),
     ...variant("gemma-3-4b-it/gpu/int4"),
@@ -135,7 +135,7 @@ const GENAI = {
   search: { do_sample: true },
 };
 
-Deno.test("withGenaiConfig() converts genai_config.json to a config.json, or adds to one", () => {
+Deno.test("withGenaiConfig() converts genai_config.json to a config.json, or completes a given one", () => {
   assert.deepEqual(withGenaiConfig({}, GENAI), {
     model_type: "phi3",
     architectures: ["phi3ForCausalLM"],

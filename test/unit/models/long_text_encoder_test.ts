@@ -41,7 +41,7 @@ for (
   const name = folder.split("/").at(-1)!;
   const note = unlessThere(!ignore, `tokenizers/${name}`, "a published tokenizer");
   Deno.test(
-    `LongTextEncoder returns ${name}'s own tokens of a long text${note}`,
+    `LongTextEncoder encodes a long text to the same tokens as the tokenizer of ${name}${note}`,
     { ignore },
     () => {
       const { encode, long } = load(folder);

@@ -50,7 +50,7 @@ Deno.test("requireMemory() admits models that fit, or cannot be measured", () =>
   assert.equal(refusal({}, { availableBytes: undefined }), "");
 });
 
-Deno.test("requireMemory() refuses with all numbers, and names a KV cache that would fit", () => {
+Deno.test("requireMemory() refuses with the size of each part, and names a KV cache that would fit", () => {
   const message = refusal({}, { availableBytes: 3000 * MB });
   assert.match(message, /2\.00 GB for weights, 1\.00 GB for keys and values, 50\.0 MB for activ/);
   assert.match(message, /3\.00 GB of the machine's memory is free/);
@@ -93,7 +93,7 @@ Deno.test("requireMemory() refuses steps whose activations are larger than the d
   assert.equal(refusal(needs, {}), "");
 });
 
-Deno.test("requireMemory() lets a GPU try models that exceed the machine's own memory", () => {
+Deno.test("requireMemory() does not compare a GPU's model with the machine's main memory", () => {
   const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 2 ** 31 } as const;
   assert.equal(refusal({}, { backend, availableBytes: 100 * MB }), "");
 });
@@ -110,7 +110,7 @@ Deno.test("weighOtherDtypes() adds up a graph's files in the other dtypes of its
   }
 });
 
-Deno.test("estimateCutNeeds() counts the activations of prompt steps and of concurrent ones", async () => {
+Deno.test("estimateCutNeeds() counts the activations of prompt steps and of decoding steps", async () => {
   const graph = "onnx/model_q4.onnx";
   const model = await readModel(new FolderFiles(findModelFolder("hearth-demo-chat")!), graph);
   const result = cutGraph(model, { contextLength: 2048 });

@@ -17,7 +17,7 @@ function makeSizes(
   return [form.width, form.height, form.contentWidth, form.contentHeight];
 }
 
-Deno.test("readPreprocessorConfig() combines rescaling and normalising to one product and sum", () => {
+Deno.test("readPreprocessorConfig() combines rescaling and normalising into one scale and one offset", () => {
   const config = { size: 8, do_normalize: true, image_mean: [0.5, 0.4, 0.3], image_std: 0.5 };
   const { scale, offset } = readPreprocessorConfig(config);
   for (const level of [0, 1, 200, 255]) {
@@ -59,7 +59,7 @@ Deno.test("computeTensorFormat() reads every format of sizes", () => {
     [{ size: { shortest_edge: 32 } }, [10, 20], [32, 64, 32, 64]],
     [{ size: { shortest_edge: 32, longest_edge: 40 } }, [640, 480], [40, 30, 40, 30]],
     [{ size: { longest_edge: 100 } }, [50, 200], [25, 100, 25, 100]],
-    // The image is never enlarged.
+    // `longest_edge` alone never enlarges an image.
     [{ size: { longest_edge: 100 } }, [50, 20], [50, 20, 50, 20]],
     [{ size: 64 }, [640, 320], [64, 32, 64, 32]],
     [{ size: 64, max_size: 100 }, [640, 320], [100, 50, 100, 50]],
@@ -86,7 +86,7 @@ Deno.test("computeTensorFormat() pads at the right and the bottom", () => {
   assert.deepEqual(makeSizes(whole, [200, 50]), [64, 48, 64, 48]);
 });
 
-Deno.test("computeTensorFormat() stretches to a graph of fixed size, unless the processor already returns it", () => {
+Deno.test("computeTensorFormat() stretches to a graph of fixed size, unless the processor already returns that size", () => {
   const graph = { width: 128, height: 120 };
   assert.deepEqual(makeSizes({ size: 1024 }, [200, 50], graph), [128, 120, 128, 120]);
   const padded = { size: { longest_edge: 100 }, do_pad: true, pad_size: graph };

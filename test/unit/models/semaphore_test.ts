@@ -14,7 +14,7 @@ function recordOrder(semaphore: Semaphore) {
   return { order, wait };
 }
 
-Deno.test("Semaphore gives each permit once, and a freed one to the first waiter", async () => {
+Deno.test("Semaphore gives each permit to one holder, and a freed permit to the first waiter", async () => {
   const semaphore = new Semaphore(2);
   const taken = [await semaphore.acquire(never), await semaphore.acquire(never)];
   assert.deepEqual(taken.toSorted(), [0, 1]);
@@ -46,7 +46,7 @@ Deno.test("Semaphore removes waiters that are aborted", async () => {
   await assert.rejects(semaphore.acquire(controller.signal), { name: "AbortError" });
 });
 
-Deno.test("Semaphore lets small work pass waiting large work, but not forever", async () => {
+Deno.test("Semaphore serves small work before large work that waits, at most 32 times", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
   const { order, wait } = recordOrder(semaphore);
@@ -62,7 +62,7 @@ Deno.test("Semaphore lets small work pass waiting large work, but not forever", 
   assert.equal(order.indexOf("large"), 32);
 });
 
-Deno.test("Semaphore lets small jobs pass between large ones, even if all large ones have waited for long", async () => {
+Deno.test("Semaphore serves small jobs between large ones, even if all large ones have waited long", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
   const { order, wait } = recordOrder(semaphore);

@@ -25,13 +25,13 @@ for (const folder of TOKENIZER_FOLDERS) {
   );
 }
 
-/** The number of U+FFFD for broken characters depends on the decoder. */
+/** Joins runs of U+FFFD: decoders write different numbers of them for broken characters. */
 function joinBroken(text: string): string {
   return text.replaceAll(/\uFFFD+/g, "\uFFFD");
 }
 
 tokenizerTest(
-  "TokenTexts.of() writes bytes that are no character like OpenAI",
+  "TokenTexts.of() escapes bytes that form no character, as OpenAI does",
   "models/hearth-demo-chat",
   ({ tokenizer, texts }) => {
     const [first, ...rest] = tokenizer.encode("👋");
@@ -55,7 +55,7 @@ Deno.test("TokenTexts.of() keeps the characters around stray bytes", () => {
 });
 
 tokenizerTest(
-  "TokenTexts.of() reads byte fallback and word beginnings",
+  "TokenTexts.of() converts byte-fallback tokens to bytes, and ▁ to a space",
   "made/byte-fallback",
   ({ tokenizer, texts }) => {
     const of = (token: string) => texts.of(tokenizer.tokenToId(token)!);
@@ -67,7 +67,7 @@ tokenizerTest(
 );
 
 tokenizerTest(
-  "TokenTexts.bytesOfFirst() omits the space before the first word",
+  "TokenTexts.getFirstBytes() omits the space before the first word",
   "made/byte-fallback",
   ({ tokenizer, texts }) => {
     const readText = (token: string) =>

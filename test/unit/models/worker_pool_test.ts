@@ -49,7 +49,7 @@ Deno.test("WorkerPool finishes the work of an aborted request, and keeps the wor
   await new Promise((resolve) => setTimeout(resolve));
   abort.abort();
   await assert.rejects(slow, { name: "AbortError" });
-  // The worker's own count: the worker is the same, and had finished.
+  // The worker's own count shows that it is the same worker, and that it had finished.
   assert.equal(await next, 1);
   assert.equal(await pool.call("number", undefined, { signal: never }), 0);
   const dying = pool.call("die", undefined, { signal: AbortSignal.timeout(0) });
@@ -76,13 +76,13 @@ Deno.test("WorkerPool ends idle workers, but not the last", async () => {
     await ask();
   }
   assert.equal(numStarted, 3);
-  // Ended workers start again.
+  // Workers start again when they are needed.
   await Promise.all([ask(), ask()]);
   assert.equal(numStarted, 4);
   pool.close();
 });
 
-Deno.test("WorkerPool also ends the last idle worker if none is kept", async () => {
+Deno.test("WorkerPool also ends the last idle worker if `numKept` is 0", async () => {
   let numStarted = 0;
   const pool = new WorkerPool<NumberedWorker>({
     ...{ size: 2, idleMs: 20, numKept: 0 },
@@ -106,7 +106,7 @@ Deno.test("WorkerPool.close() rejects running calls", async () => {
 Deno.test("WorkerPool does not retain a call's result after the caller releases it", async () => {
   const pool = open(1);
   const given = new WeakRef(await pool.call("array", undefined, { signal: never }) as object);
-  // Weak references hold until the current job ends.
+  // A WeakRef keeps its object until the current job ends.
   await new Promise((resolve) => setTimeout(resolve));
   setFlagsFromString("--expose-gc");
   runInNewContext("gc")();

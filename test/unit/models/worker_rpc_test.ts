@@ -25,7 +25,7 @@ async function untilOnly(before: ReadonlySet<string>): Promise<void> {
   }
 }
 
-Deno.test("WorkerRpc.call() reports that the worker does not start", async () => {
+Deno.test("WorkerRpc.call() rejects if the worker does not start", async () => {
   const rpc = openNumbered(NOWHERE);
   await assert.rejects(rpc.call("number", undefined), /numbered worker died: .*nowhere\.ts/);
   await assert.rejects(rpc.call("number", undefined), /numbered worker died: .*nowhere\.ts/);
@@ -33,7 +33,7 @@ Deno.test("WorkerRpc.call() reports that the worker does not start", async () =>
 
 for (const ending of ["die", "slow"] as const) {
   Deno.test(
-    `WorkerRpc leaves no thread running after: ${ending}`,
+    `WorkerRpc leaves no thread running after ${ending === "die" ? "its worker's death" : "end()"}`,
     { ignore: !isLinux },
     async () => {
       const before = listWorkerThreads();
@@ -49,8 +49,7 @@ for (const ending of ["die", "slow"] as const) {
 }
 
 Deno.test({
-  name:
-    "threads for images are started by the main thread, and end after their worker was terminated",
+  name: "serveThreads() starts a worker's image threads, which end after the worker was terminated",
   ignore: !isLinux,
   async fn() {
     const before = listWorkerThreads();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { keepFormatting, measureNesting } from "../../../src/ui/chat/answer_html.ts";
 
-Deno.test("keepFormatting() keeps formatting tags, without attributes", () => {
+Deno.test("keepFormatting() keeps formatting tags, and only safe links and cell spans of their attributes", () => {
   const cases = [
     ["a<br>b<BR />c<br/>d", "a<br>b<br>c<br>d"],
     ['<b onclick="x">b</B>', "<b>b</b>"],

@@ -22,7 +22,7 @@ Deno.test("orderResults() sorts by logits where scores round to 1", () => {
   assert.equal(saturated.scores[1], saturated.scores[2]);
 });
 
-Deno.test("orderResults() returns logits if any of the field's names requests them", () => {
+Deno.test("orderResults() returns logits if raw_scores, use_activation or activation requests them", () => {
   for (const wish of [{ raw_scores: true }, { use_activation: false }, { activation: false }]) {
     const results = orderResults(answer([0, 4, 2]), { ...REQUEST, ...wish, top_k: 2 }, {
       hasDocuments: false,

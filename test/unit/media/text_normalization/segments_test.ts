@@ -6,7 +6,7 @@ function splitTexts(text: string, maxChars = 300): string[] {
   return [...splitSegments(text, { language: "en", maxChars })].map((piece) => piece.text);
 }
 
-Deno.test("splitChunks() ends chunks at sentence ends, and not at abbreviations", () => {
+Deno.test("splitSegments() ends chunks at sentence ends, and not at abbreviations", () => {
   assert.deepEqual(
     splitTexts(
       'Dr. J. R. Smith left the U.S. yesterday. He said "Hi." Then (see fig. 3) he paid $5.50! ' +
@@ -28,7 +28,7 @@ Deno.test("splitChunks() ends chunks at sentence ends, and not at abbreviations"
   ]);
 });
 
-Deno.test("splitChunks() distinguishes abbreviations within a sentence from those at its end", () => {
+Deno.test("splitSegments() distinguishes abbreviations within a sentence from those at its end", () => {
   const english = [
     "The U.S. GDP grew while the U.K. Government slept.",
     "We met at 9 a.m. Pacific time in Apt. 4B near Ft. Worth.",
@@ -49,11 +49,11 @@ Deno.test("splitChunks() distinguishes abbreviations within a sentence from thos
   assert.deepEqual(pieces.map(({ text }) => text), german);
 });
 
-Deno.test("splitChunks() ends no sentence within a URL", () => {
+Deno.test("splitSegments() ends no sentence within a URL", () => {
   assert.deepEqual(splitTexts("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
 });
 
-Deno.test("splitChunks() pauses longer after a paragraph than after a sentence", () => {
+Deno.test("splitSegments() pauses longer after a paragraph than after a sentence", () => {
   const text = "One line\nthat is wrapped. Two.\n\nThree\n- four\n- five";
   const pieces = [...splitSegments(text, { language: "en", maxChars: 300 })];
   assert.deepEqual(pieces.map((piece) => piece.text), [
@@ -66,7 +66,7 @@ Deno.test("splitChunks() pauses longer after a paragraph than after a sentence",
   assert.ok(pieces[0]!.pauseSeconds < pieces[1]!.pauseSeconds);
 });
 
-Deno.test("splitChunks() keeps list items and images whole, and ends chunks after headings and rows of tables", () => {
+Deno.test("splitSegments() keeps list items and images whole, and ends chunks after headings and rows of tables", () => {
   assert.deepEqual(
     splitTexts("# Title\nText goes\non.\n1. First\n2. Second. Look: ![a cat](cat.png)"),
     [
@@ -84,7 +84,7 @@ Deno.test("splitChunks() keeps list items and images whole, and ends chunks afte
   ]);
 });
 
-Deno.test("splitChunks() divides long sentences at clauses, then at spaces, then anywhere", () => {
+Deno.test("splitSegments() divides long sentences at clauses, then at spaces, then anywhere", () => {
   const clauses =
     "When the night had come, and the land was dark; then the moon was the only light we saw";
   assert.deepEqual(splitTexts(clauses, 60), [
@@ -97,7 +97,7 @@ Deno.test("splitChunks() divides long sentences at clauses, then at spaces, then
   assert.ok(pieces.every((piece) => piece.length <= 33 && piece.isWellFormed()));
 });
 
-Deno.test("splitChunks() keeps every word of any text, in order", () => {
+Deno.test("splitSegments() keeps every word of any text, in order", () => {
   const alphabet = [
     "Mr. ",
     "a",
@@ -152,7 +152,7 @@ Deno.test("cleanText() removes visual markup", () => {
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
 });
 
-Deno.test("splitChunks() keeps ordinals and abbreviations of other languages within their sentences", () => {
+Deno.test("splitSegments() keeps ordinals and abbreviations of other languages within their sentences", () => {
   const cases = {
     de: [
       "Wir treffen uns am 3. Mai um 14.30 Uhr.",

@@ -20,7 +20,7 @@ function read(path: string, pieceFrames = path.length): FrameToken[] {
   const tokens: FrameToken[] = [];
   for (let from = 0; from < path.length; from += pieceFrames) {
     const part = path.slice(from, from + pieceFrames);
-    // Two frames on either side are not counted.
+    // The decoder must ignore two frames on either side.
     const logits = makeLogits(`cb${part}ac`);
     tokens.push(
       ...reader.push({ rows: logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }),
@@ -29,7 +29,7 @@ function read(path: string, pieceFrames = path.length): FrameToken[] {
   return [...tokens, ...reader.end()];
 }
 
-Deno.test("CtcGreedyDecoder joins repetitions to one token and drops blanks, and keeps the frames", () => {
+Deno.test("CtcGreedyDecoder joins repetitions to one token, drops blanks, and returns each token's frames", () => {
   const tokens = read("__aaa_ab__b||c");
   assert.deepEqual(
     tokens.map(({ text, startFrame, endFrame }) => [text, startFrame, endFrame]),
@@ -59,7 +59,7 @@ function readSegments(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): 
   return [...found, ...segments.end()].map((tokens) => tokens.map(({ text }) => text).join(""));
 }
 
-Deno.test("FrameSegments starts a new segment after a pause, with the space anywhere in it", () => {
+Deno.test("FrameSegments starts a new segment after a pause, with a space at any position in the pause", () => {
   assert.deepEqual(readSegments("ab____c"), ["abc"]);
   assert.deepEqual(readSegments("ab_____c"), ["ab", "c"]);
   assert.deepEqual(readSegments("ab|____c"), ["ab ", "c"]);

@@ -38,7 +38,7 @@ Deno.test("readCtcConfig() reads word pieces, and a blank that is the last class
   assert.deepEqual(vocabulary, { blank: 4, texts: ["", " the", "s", " ", ""] });
 });
 
-Deno.test("readCtcConfig() returns the length of a frame by the type of the model", () => {
+Deno.test("readCtcConfig() computes the samples per frame for each type of model", () => {
   const frame = (config: object, preprocessorConfig = {}) =>
     read({ config: { ...FILES.config, ...config }, preprocessorConfig }).samplesPerFrame;
   assert.equal(frame({}), 320);

@@ -46,7 +46,7 @@ interface Word {
   readonly end: number;
 }
 
-/** Writes words in tones, each from a time on. */
+/** Spells words in tones, each word from its start in seconds. */
 function spell(
   words: readonly (readonly [string, number])[],
   seconds: number,
@@ -138,7 +138,7 @@ const MANY = Array.from({ length: 60 }, (_, i): [string, number] => {
   return [text, 0.4 + i * 1.55 + (i % 3) * 0.1];
 });
 
-Deno.test("openFrameRecogniser() transcribes a long recording in windows to the same text as at once", async () => {
+Deno.test("openFrameRecogniser() transcribes a long recording in windows, and loses and repeats no word", async () => {
   const { samples, spelt } = spell(MANY, 95);
   const heard = await hear(samples);
   assertHeard(heard, spelt);

@@ -26,7 +26,7 @@ Deno.test("toWords() makes each token a word if a language has no spaces", () =>
   assert.deepEqual(words(["今", "天"], false), [["今", 0, 1], ["天", 1.5, 2.5]]);
 });
 
-Deno.test("FrameSegments skip tokens without text, and segments of only spaces", () => {
+Deno.test("FrameSegments skips tokens without text, and segments of only spaces", () => {
   const segments = new FrameSegments({ pauseFrames: 10, maxFrames: 100 });
   const token = (text: string, startFrame: number) => ({
     ...{ id: 0, text, startFrame, endFrame: startFrame + 1, logprob: 0 },
@@ -39,7 +39,9 @@ Deno.test("FrameSegments skip tokens without text, and segments of only spaces",
   assert.deepEqual(segments.end(), []);
 });
 
-/** Random tokens with a transducer's times: several in a frame, the last one beyond the end. */
+/**
+ * Random tokens with a transducer's times: several in a frame, the last of which may end too late.
+ */
 function randomTokens(random: Random): FrameToken[] {
   let frame = random.between(0, 5);
   return Array.from({ length: random.between(1, 12) }, (_, id) => {
@@ -49,7 +51,7 @@ function randomTokens(random: Random): FrameToken[] {
   });
 }
 
-Deno.test("toWords() gives each word a frame, in order, even if a model puts several into one", () => {
+Deno.test("toWords() gives each word a frame of its own, in order, even if a model puts several words into one", () => {
   const random = new Random(7);
   const reading = { frameSeconds: 1, hasSpaces: true };
   for (let round = 0; round < 500; round++) {
@@ -96,7 +98,7 @@ Deno.test("giveFrames() moves words back from the end of the segment", () => {
   assert.deepEqual(give([[0, 8], [8, 8], [8, 8]], 8), [[0, 6], [6, 7], [7, 8]]);
 });
 
-Deno.test("giveFrames() divides a segment with fewer frames than words", () => {
+Deno.test("giveFrames() divides a segment evenly if it has fewer frames than words", () => {
   assert.deepEqual(give([[0, 0], [0, 1], [1, 1], [1, 1]], 1), [
     [0, 0.25],
     [0.25, 0.5],

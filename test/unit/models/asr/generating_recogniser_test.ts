@@ -23,12 +23,12 @@ Deno.test("findQuietCut() cuts at the quietest point of the last five seconds", 
   assert.ok(cut > 18 * RATE_HZ && cut < 18.3 * RATE_HZ, `${cut}`);
 });
 
-Deno.test("findQuietCut() cuts silence as late as possible, and does not cut short sound", () => {
+Deno.test("findQuietCut() cuts silence as late as possible, and does not cut sound below the limit", () => {
   assert.equal(findQuietCut(new Float32Array(20 * RATE_HZ), OPTIONS), 19_950);
   assert.equal(findQuietCut(new Float32Array(19_999), OPTIONS), 19_999);
 });
 
-Deno.test("findQuietCut() also cuts short chunks in their second half", () => {
+Deno.test("findQuietCut() cuts only in the second half if the limit is short", () => {
   const options = { sampleRateHz: RATE_HZ, maxSamples: 4 * RATE_HZ };
   const cut = findQuietCut(makeSound(4, [[1, 1.5, 0], [2.5, 2.8, 0.1]]), options);
   assert.ok(cut > 2.5 * RATE_HZ && cut < 2.8 * RATE_HZ, `${cut}`);

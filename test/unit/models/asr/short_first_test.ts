@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ShortFirst } from "../../../../src/models/threads/semaphore.ts";
 
-/** A clock that advances by the given time for each piece of work. */
+/** A clock that advances by the given time whenever it is read. */
 function makeClock(pieceMs: number): () => number {
   let now = 0;
   return () => now += pieceMs;

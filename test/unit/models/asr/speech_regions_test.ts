@@ -33,7 +33,7 @@ function find(
     .map(({ start, end }) => [start / WINDOW, end / WINDOW]);
 }
 
-Deno.test("findSpeechRegions() starts at one threshold and ends below another", () => {
+Deno.test("findSpeechRegions() starts a region at one threshold, and ends it below a lower one", () => {
   const likelihoods = make([5, 0.45], [10, 0.5], [20, 0.36], [1, 0.34], [9, 0.4], [5, 0.1], [9, 0]);
   assert.deepEqual(find(likelihoods), [[5, 35]]);
   assert.deepEqual(find(likelihoods, { threshold: 0.55 }), []);
@@ -51,7 +51,7 @@ Deno.test("findSpeechRegions() keeps short pauses, and drops short speech", () =
   assert.deepEqual(find([]), []);
 });
 
-Deno.test("findSpeechRegions() pads regions, and divides the gap between them", () => {
+Deno.test("findSpeechRegions() pads regions, and divides a gap that is shorter than two paddings", () => {
   const options = { paddingSeconds: 4 * WINDOW_SECONDS };
   const likelihoods = make([2, 0], [20, 0.9], [6, 0], [20, 0.9], [10, 0], [20, 0.9], [3, 0]);
   assert.deepEqual(find(likelihoods, options), [[0, 25], [25, 52], [54, 81]]);

@@ -6,8 +6,8 @@ const BLANK = 0;
 const { signal } = new AbortController();
 
 /**
- * A network that outputs a script's entries for a frame, one after the other: a letter and the number of frames to
- * skip. A frame is its number; the state is the previous output.
+ * A network that outputs a script's entries for a frame, one after the other: a letter and the
+ * number of frames to skip. A frame's only value is its number; the state is the text so far.
  */
 function scripted(script: Readonly<Record<number, readonly string[]>>): Joint<string> {
   const said = new Map<number, number>();
@@ -23,7 +23,9 @@ function scripted(script: Readonly<Record<number, readonly string[]>>): Joint<st
       const logits = new Float32Array(TEXTS.length + 5);
       logits["_abc".indexOf(letter)] = 5;
       logits[TEXTS.length + Number(step)] = 5;
-      if (letter === "c") assert.equal(now, "ab", "the predictor has heard all tokens before");
+      if (letter === "c") {
+        assert.equal(now, "ab", "the predictor has seen all tokens before this one");
+      }
       return Promise.resolve({ logits, state: now });
     },
   };
@@ -68,7 +70,7 @@ Deno.test("TdtGreedyDecoder decodes a recording in chunks to the same tokens as 
   }
 });
 
-Deno.test("TdtGreedyDecoder emits several tokens in one frame, the last of which lasts for it", async () => {
+Deno.test("TdtGreedyDecoder emits several tokens in one frame, of which only the last has a length", async () => {
   const tokens: [string, number, number][] = [["a", 1, 1], ["b", 1, 2], ["c", 3, 4]];
   assert.deepEqual(await read({ 0: ["_1"], 1: ["a0", "b0", "_2"], 3: ["c1"] }, [[0, 5]]), tokens);
 });

@@ -10,11 +10,11 @@ function warp(rows: readonly (readonly number[])[]): number[] {
   });
 }
 
-Deno.test("warpRows() assigns each row its columns", () => {
+Deno.test("warpRows() returns the column at which each row begins", () => {
   assert.deepEqual(warp([[9, 9, -1, -1], [-1, -1, 9, -1], [-1, -1, -1, 9]]), [0, 2, 3]);
   assert.deepEqual(warp([[1, 1, 1]]), [0]);
   assert.deepEqual(warp([[0], [1], [0]]), [0, 0, 0]);
-  // The second row has no columns, and takes none from others.
+  // The second row fits no column, and takes none from the others.
   assert.deepEqual(warp([[5, 5, -9, -9], [-9, -9, -9, -9], [-9, -9, 5, 5]]), [0, 1, 2]);
 });
 

@@ -36,12 +36,12 @@ function time(
   );
 }
 
-Deno.test("timeWords() gives a word the time from its first token to the first of the next word", () => {
+Deno.test("timeWords() gives a word the time from its first token to the first token of the next word", () => {
   const segments = [
     segment([0.1, 1], 1, { " one": 1, " two": 2 }),
     segment([1.1, 2], 6, { " three": 1, " four": 1 }),
   ];
-  // Each segment has a timestamp before and after its words, which ends its last word.
+  // Each segment has a timestamp before and after its words; the second one ends its last word.
   const tokens = [[0, 0], [0.1, 0.5], [0.5, 0.7], [0.7, 0.9], [0.9, 1], [1, 1], [1.1, 1.4]];
   tokens.push([1.4, 1.8], [1.8, 2], [2, 2]);
   assert.deepEqual(time(segments, tokens as [number, number][]), [
@@ -74,7 +74,7 @@ Deno.test("timeWords() accepts segments at or after the window's end", () => {
   assert.deepEqual(words[1]!.slice(1), [1.4, 1.4]);
 });
 
-Deno.test("timeWords() does not include a pause in adjacent words", () => {
+Deno.test("timeWords() does not count a pause to the words next to it", () => {
   const words = {
     " a": 1,
     " b,": 2,

@@ -13,13 +13,13 @@ Deno.test("ruleAfter() starts a window with a timestamp of its first second", ()
   });
 });
 
-Deno.test("ruleAfter() requires text or the end after an opening timestamp", () => {
+Deno.test("ruleAfter() allows text and the end, but no timestamp, after an opening timestamp", () => {
   for (const tokens of [[1010], [1000, 5, 1020, 1020], [1000, 5, 1020, 1100]]) {
     assert.deepEqual(ruleAfter(tokens, CONFIG), { ...ALL, firstTimestamp: 2501 });
   }
 });
 
-Deno.test("ruleAfter() requires a later timestamp, text or the end within text", () => {
+Deno.test("ruleAfter() allows text, the end and only later timestamps within text", () => {
   assert.deepEqual(ruleAfter([1010, 5], CONFIG), { ...ALL, firstTimestamp: 1011 });
   assert.deepEqual(ruleAfter([1010, 5, 1020, 1030, 5, 6], CONFIG), {
     ...ALL,

@@ -81,7 +81,7 @@ Deno.test("decodeWithFallback() retries repetitive text", async () => {
   assert.ok(window.compressionRatio < 2);
 });
 
-Deno.test("isGoodEnough() accepts silence", () => {
+Deno.test("isGoodEnough() accepts unlikely text of a window that is probably silent", () => {
   const silence = { meanLogprob: -2, compressionRatio: 5, noSpeechProbability: 0.7 };
   assert.ok(isGoodEnough(silence));
   assert.ok(!isGoodEnough({ ...silence, noSpeechProbability: 0.5 }));
@@ -102,7 +102,7 @@ Deno.test("computeCompressionRatio() is high for repetition and low for speech",
   assert.equal(computeCompressionRatio(""), 0);
 });
 
-Deno.test("findLanguageToken() maps the API's codes, which toLanguages() names, to Whisper's", () => {
+Deno.test("findLanguageToken() maps the API's language codes to Whisper's tokens, and toLanguages() lists the codes", () => {
   assert.equal(findLanguageToken(CONFIG, "en"), 52);
   assert.equal(findLanguageToken(CONFIG, "fil"), 53);
   assert.deepEqual(toLanguages(CONFIG), ["en", "fil"]);

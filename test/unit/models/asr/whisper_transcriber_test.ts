@@ -114,7 +114,7 @@ for (const atCut of ["omits", "opens", "writes"] as const) {
       const script = makeScript(3600, seed);
       const { heard, seeks } = run(3600, (offset) => {
         const tokens = writeWindow(script, offset, atCut);
-        // If the decoder omits a cut sentence without a mark, the window does not end with a single timestamp.
+        // A decoder that omits the cut sentence ends the window with two timestamps instead of one.
         const isCut = script.some(({ start, end }) =>
           start > offset - 0.011 && start < offset + 30 && end > offset + 30
         );
@@ -143,7 +143,7 @@ Deno.test("Sequential begins the next window at the end of the last complete seg
   assert.deepEqual(seeks, [0, 2500, 5500]);
 });
 
-Deno.test("Sequential uses the whole window if its text is complete", () => {
+Deno.test("Sequential continues after the whole window if its text is complete", () => {
   const tokens = [timestamp(0), 1, timestamp(10), timestamp(12), 2, timestamp(25)];
   const { heard, seeks } = run(40, (offset) => makeWindow(offset === 0 ? tokens : []));
   assert.deepEqual(seeks, [0, 3000]);
@@ -164,7 +164,7 @@ Deno.test("Sequential ends unterminated text at the end of the recording", () =>
   assert.deepEqual(heard, [{ start: 2, end: 12.34, words: [1] }]);
 });
 
-Deno.test("Sequential skips windows without speech, with any text", () => {
+Deno.test("Sequential skips windows that are probably silent, unless their text is likely", () => {
   const silent = { meanLogprob: -1.5, noSpeechProbability: 0.9 };
   const speech = [timestamp(1), 7, timestamp(2)];
   const { heard, seeks } = run(90, (offset) => makeWindow(speech, offset === 60 ? {} : silent));

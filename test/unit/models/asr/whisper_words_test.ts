@@ -58,10 +58,10 @@ function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
     );
 }
 
-Deno.test("joinIntoWords() finds each segment's tokens in the window, and returns positions from the window's start", () => {
+Deno.test("joinIntoWords() finds each segment's tokens in the window, and returns times from the recording's start", () => {
   const first = [100, 0, 1, 106];
   const second = [110, 2, 120];
-  // A cut sentence is not a piece.
+  // The last sentence is cut off, and so is no piece.
   const tokens = [...first, ...second, 130, 0];
   const begins = [0, 0, 4, 6, 6, 10, 20, 20, 30, 40];
   const window = makeWindow(tokens, begins, 52);
@@ -81,7 +81,7 @@ Deno.test("joinIntoWords() makes each character a word if the language has no sp
   assert.deepEqual(words(52), [[["好的.", 0, 10]]]);
 });
 
-Deno.test("joinIntoWords() returns nothing if no times were requested", () => {
+Deno.test("joinIntoWords() returns nothing if the window has no alignment", () => {
   const { alignment: _, ...window } = makeWindow([100, 0, 110], [0, 0, 10, 10], 52);
   assert.equal(read([makePiece(window.tokens, 0, 10)], window), undefined);
 });

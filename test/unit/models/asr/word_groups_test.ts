@@ -36,7 +36,7 @@ Deno.test("groupWords() makes each character a word if a language has no spaces"
   );
 });
 
-Deno.test("groupWords() divides no character, and returns incomplete ones", () => {
+Deno.test("groupWords() divides no character, and keeps bytes that form none", () => {
   const [a, b, c] = [[0xe4, 0xbb], [0x8a, 0xe5, 0xa4], [0xa9]];
   assert.deepEqual(group([a, b, c, "好"], false), ["今天", "好"]);
   const broken = [0xff];

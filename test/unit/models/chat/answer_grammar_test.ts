@@ -55,7 +55,7 @@ function follow(task: ChatTask, form: AnswerFormat, text: string) {
   return { at: text, isWhole: matcher.isFinished || allows(matcher, END) };
 }
 
-/** The answer of a format's models to a question about the weather and the time. */
+/** An answer in each format: a call of `get_weather`, then one of `ping`. */
 const ANSWERS: Readonly<Record<string, string>> = {
   hermes:
     '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>',
@@ -132,7 +132,7 @@ Deno.test("toAnswerGrammar() restricts arguments to the schema: required fields 
   assert.equal(check("[]"), false);
 });
 
-Deno.test("toAnswerGrammar() accepts composed parameters, and generates none that they do not name", () => {
+Deno.test("toAnswerGrammar() accepts composed parameters, and no argument that they do not name", () => {
   const city = { properties: { city: { type: "string" } }, required: ["city"] };
   const days = { properties: { days: { type: "integer" } }, required: ["days"] };
   const compositions: Record<string, unknown>[] = [
@@ -176,7 +176,7 @@ const ONE_BY_ONE: Readonly<Record<string, (args: Readonly<Record<string, unknown
   },
 };
 
-Deno.test("toAnswerGrammar() accepts hundreds of optional arguments in every format", () => {
+Deno.test("toAnswerGrammar() accepts hundreds of optional arguments in formats that write them one by one", () => {
   const names = Array.from({ length: 300 }, (_, index) => `p${index}`);
   const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
   const task = (required: string[]) =>
@@ -244,7 +244,7 @@ Deno.test("toAnswerGrammar() with auto does not restrict arguments of functions 
       required: ["word"],
       properties: {
         word: { type: "string", enum: ["hedgehog"] },
-        // Nothing that a grammar could enforce.
+        // A grammar cannot enforce this pattern.
         pattern: { type: "string", pattern: "(?=a)b" },
       },
     },
@@ -278,7 +278,7 @@ Deno.test("toAnswerGrammar() with auto does not restrict arguments of functions 
   assert.equal(follow(task, qwen, xml("<parameter=word>\nfox\n</parameter>\n")).isWhole, true);
 });
 
-Deno.test("toAnswerGrammar() starts after the reasoning, wherever that starts", () => {
+Deno.test("toAnswerGrammar() applies only after the reasoning, whether the prompt or the answer opens it", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const answer = ANSWERS["hermes"]!;
   const check = (state: "may_open" | "is_open" | "is_closed", text: string) =>
@@ -297,7 +297,7 @@ Deno.test("toAnswerGrammar() starts after the reasoning, wherever that starts", 
   assert.equal(follow(asked, form, "yes").isWhole, false);
 });
 
-Deno.test("toAnswerGrammar() with auto and a response format accepts either", () => {
+Deno.test("toAnswerGrammar() with auto and a response format accepts a call or that format", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const choice = { kind: "choice", choices: ["yes", "no"] } as const;
   const task = makeTask({ choice: "auto" }, choice);

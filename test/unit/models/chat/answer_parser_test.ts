@@ -72,7 +72,7 @@ Deno.test("AnswerParser omits unwanted calls", () => {
   assert.deepEqual(parse({ calls }, answer), { reasoning: "", text: "Hi.", calls: [] });
 });
 
-Deno.test("AnswerParser emits text immediately if no markup can begin", () => {
+Deno.test("AnswerParser emits text immediately if it cannot be the beginning of markup", () => {
   const parser = new AnswerParser(may);
   const push = (piece: string) => parser.push(piece).map(({ text }) => text);
   assert.deepEqual(push("Hello"), ["Hello"]);

@@ -31,7 +31,7 @@ const FUNCTIONS = [{ name: "f", parameters: { type: "object", properties: {} } }
 Deno.test("ChatTemplate.render() merges leading system messages if the template refuses more than one", () => {
   assert.equal(makeTemplate(ROLES).render(CONVERSATION), "[system]A.[system]B.[user]Hi");
   assert.equal(makeTemplate(ONE_SYSTEM).render(CONVERSATION), "[system]A.\n\nB.[user]Hi");
-  // Silently dropping one counts as a refusal, too.
+  // A template that silently drops a message counts as one that refuses it.
   const first =
     "{{ messages[0].content }}{% for m in messages %}{% if m.role == 'user' %}[user]{{ m.content }}{% endif %}{% endfor %}";
   assert.equal(makeTemplate(first).render(CONVERSATION), "A.\n\nB.[user]Hi");
@@ -131,7 +131,7 @@ Deno.test("renderOptions() refuses tools if the template does not render them", 
   assert.deepEqual(renderOptions(none, template).functions, []);
 });
 
-Deno.test("ChatTemplate.render() converts an effort to a level of the template", () => {
+Deno.test("ChatTemplate.render() sets enable_thinking and reasoning_effort from the requested effort", () => {
   const source = "{{ enable_thinking }},{{ reasoning_effort }}";
   const of = (reasoningEffort: string | undefined, variables = {}) =>
     makeTemplate(source).render([CONVERSATION[2]], { reasoningEffort, variables });

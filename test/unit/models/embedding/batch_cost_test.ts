@@ -59,7 +59,7 @@ Deno.test("BatchCost.limits() allows a little padding if disturbed large batches
   assert.ok(maxPadding >= 8 && maxPadding < 32, `${maxPadding}`);
 });
 
-Deno.test("BatchCost forgets: a slow start does not count for long", () => {
+Deno.test("BatchCost soon forgets a slow start", () => {
   const cost = new BatchCost();
   for (let batch = 0; batch < 10; batch++) cost.observe(500, 400);
   teach(cost, { msPerRun: 1, msPerToken: 0.03 });

@@ -54,7 +54,7 @@ Deno.test("readEmbeddingConfig() allows shortened vectors only if the folder say
   assert.equal((await read({ "config.json": { is_matryoshka: false } })).isMatryoshka, false);
 });
 
-Deno.test("readEmbeddingConfig() reads pooling switches, in the order in which the library joins them", async () => {
+Deno.test("readEmbeddingConfig() reads pooling switches, in the order in which sentence-transformers joins them", async () => {
   const pooling = async (json: object) => (await read({ "1_Pooling/config.json": json })).pooling;
   const both = { pooling_mode_mean_tokens: true, pooling_mode_cls_token: true };
   assert.deepEqual(await pooling(both), ["cls", "mean"]);
@@ -62,7 +62,7 @@ Deno.test("readEmbeddingConfig() reads pooling switches, in the order in which t
   assert.deepEqual(await pooling({ pooling_mode_cls_token: false }), ["mean"]);
 });
 
-Deno.test("readEmbeddingConfig() reads pooling names, like sentence-transformers 5.4 and later write them", async () => {
+Deno.test("readEmbeddingConfig() reads pooling names, as sentence-transformers 5.4 and later write them", async () => {
   const pooling = async (words: unknown) =>
     (await read({
       "1_Pooling/config.json": {
@@ -92,7 +92,7 @@ Deno.test("readEmbeddingConfig() excludes prompts from the pooling if the folder
   assert.deepEqual([pooling, skipsPrompt], [["first", "mean"], true]);
 });
 
-Deno.test("readEmbeddingConfig() reads the modules: the pooling, and those after it", async () => {
+Deno.test("readEmbeddingConfig() reads modules.json: the pooling module, and the modules after it", async () => {
   const modules = (...types: readonly string[]) => ({
     "modules.json": ["Transformer", "Pooling", ...types].map((type, i) => ({
       type: `sentence_transformers.base.modules.${type.toLowerCase()}.${type}`,
@@ -111,7 +111,7 @@ Deno.test("readEmbeddingConfig() reads the modules: the pooling, and those after
   ]);
 });
 
-Deno.test("readEmbeddingConfig() reads prompts by purpose, and the default of texts without one", async () => {
+Deno.test("readEmbeddingConfig() reads prompts by purpose, and the default prompt of texts without a purpose", async () => {
   const file = "config_sentence_transformers.json";
   const prompts = { "web_search_query": "Q: ", passage: "P: ", title: "T: " };
   assert.deepEqual(
@@ -131,7 +131,7 @@ Deno.test("readEmbeddingConfig() names the error in modules.json", async () => {
   await assert.rejects(read({ "modules.json": [{ path: "" }] }), /modules.json: \[0\].type: want/);
 });
 
-Deno.test("readEmbeddingConfig() reads the length to which the library truncates vectors", async () => {
+Deno.test("readEmbeddingConfig() reads the length to which sentence-transformers truncates vectors", async () => {
   const settings = { "config_sentence_transformers.json": { truncate_dim: 2 } };
   const { dimensions, isMatryoshka } = await read(settings);
   assert.deepEqual([dimensions, isMatryoshka], [2, true]);

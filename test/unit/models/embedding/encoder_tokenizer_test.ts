@@ -23,7 +23,7 @@ Deno.test("EncoderTokenizer.frame() and unframe() add special tokens around a te
   assert.equal(tokenizer.padTokenId, 0);
 });
 
-Deno.test("EncoderTokenizer.framePair() separates two texts by special tokens and types", async () => {
+Deno.test("EncoderTokenizer.framePair() separates two texts by special tokens and token types", async () => {
   const tokenizer = await load("hearth-demo-rerank");
   assert.deepEqual(tokenizer.framePair([15, 16], [17]), {
     ids: [2, 15, 16, 3, 17, 3],

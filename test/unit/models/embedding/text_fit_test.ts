@@ -8,7 +8,7 @@ function ids(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
 
-Deno.test("fitText() returns a text that fits with its special tokens unchanged, and refuses a longer one", () => {
+Deno.test("fitText() returns a text unchanged if it fits with its special tokens, and refuses a longer one", () => {
   assert.deepEqual(fitText(ids(8), WHOLE), ids(8));
   assert.throws(() => fitText(ids(9), WHOLE), {
     kind: "context_length_exceeded",
@@ -45,7 +45,7 @@ Deno.test("fitText() refuses limits that leave no tokens", () => {
   assert.deepEqual(fitText([], WHOLE), []);
 });
 
-Deno.test("fitPair() truncates the longer of the two until both fit", () => {
+Deno.test("fitPair() truncates the longer of the two texts until the pair fits", () => {
   const fit = (first: number, second: number) =>
     fitPair(ids(first), ids(second), { ...CUT, maxSecond: undefined }).map(({ length }) => length);
   assert.deepEqual(fit(3, 5), [3, 5]);
@@ -54,7 +54,7 @@ Deno.test("fitPair() truncates the longer of the two until both fit", () => {
   assert.deepEqual(fit(50, 50), [4, 4]);
 });
 
-Deno.test("fitPair() first truncates the second to its own limit", () => {
+Deno.test("fitPair() truncates the second text to a limit of its own", () => {
   const pair = fitPair(ids(3), ids(50), { ...WHOLE, maxSecond: 4 });
   assert.deepEqual(pair, [ids(3), ids(4)]);
 });

@@ -16,7 +16,7 @@ async function getLimit(files: Readonly<Record<string, unknown>>): Promise<numbe
   }
 }
 
-Deno.test("readMaxTokens() returns the smallest limit in a folder's files", async () => {
+Deno.test("readMaxTokens() returns the smallest limit in a folder's files, but prefers max_seq_length to the tokenizer's", async () => {
   const config = { model_type: "bert", max_position_embeddings: 512 };
   const bare = { "config.json": config };
   assert.equal(await getLimit(bare), 512);
@@ -26,7 +26,7 @@ Deno.test("readMaxTokens() returns the smallest limit in a folder's files", asyn
     await getLimit({ ...bare, "tokenizer_config.json": { model_max_length: 128 } }),
     128,
   );
-  // Like in sentence-transformers: its own length replaces the tokenizer's.
+  // As in sentence-transformers, `max_seq_length` replaces the tokenizer's limit.
   assert.equal(
     await getLimit({ ...sentence, "tokenizer_config.json": { model_max_length: 128 } }),
     256,

@@ -40,7 +40,7 @@ Deno.test("TextQueue.take() runs a text longer than the limit alone", () => {
   assert.deepEqual(getLengths(queue.take(LIMITS)), [295]);
 });
 
-Deno.test("TextQueue.take() includes a shorter first text, up to the cost of a run", () => {
+Deno.test("TextQueue.take() puts a short text that came first into a batch of longer ones, within the limit of padding", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 20));
   queue.add(texts("b", 28, 31));
@@ -123,7 +123,7 @@ Deno.test("TextQueue returns every text once, for any arrivals and cancellations
 
 const UNPADDED: BatchLimits = { maxTexts: 8, maxTokens: 100 };
 
-Deno.test("TextQueue.take() without padding groups texts of any lengths, owner by owner", () => {
+Deno.test("TextQueue.take() without padding groups texts of any length and of all owners", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 50, 4, 30));
   queue.add(texts("b", 9));

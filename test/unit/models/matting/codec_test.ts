@@ -24,7 +24,7 @@ Deno.test("Codec decodes and encodes like this thread, several images at a time"
   threads.close();
 });
 
-/** A mask with a ragged subject. */
+/** A mask of random values, some beyond 0 and 1. */
 function randomMask(): Mask {
   const random = new Random(5);
   const values = Float32Array.from({ length: 63 }, () => random.between(-200, 1200) / 1000);
@@ -36,7 +36,7 @@ function makeCopy(pixels: Pixels): Pixels {
   return { ...pixels, data: pixels.data.slice() };
 }
 
-Deno.test("Codec.encode() in stripes equals one thread", async () => {
+Deno.test("Codec.encode() in stripes returns the same pixels as in one piece", async () => {
   const threads = new Codec({ maxThreads: 3 });
   const mask = randomMask();
   const disc = discImage(1001, 799);
@@ -54,7 +54,7 @@ Deno.test("Codec.encode() in stripes equals one thread", async () => {
   threads.close();
 });
 
-Deno.test("Codec.make() refines and crops like this thread, whichever device applied the mask", async () => {
+Deno.test("Codec.make() refines and crops like this thread, whether the mask is applied before or not", async () => {
   const threads = new Codec({ maxThreads: 1 });
   const mask = randomMask();
   const disc = discImage(200, 150);
@@ -73,7 +73,7 @@ Deno.test("Codec.make() refines and crops like this thread, whichever device app
   threads.close();
 });
 
-Deno.test("Codec.decode() reports a file's error, and the thread serves the next", async () => {
+Deno.test("Codec.decode() reports a file's error, and the thread serves the next file", async () => {
   const threads = new Codec({ maxThreads: 1 });
   const text = new TextEncoder().encode("no image");
   await assert.rejects(threads.decode(text, never), {
@@ -97,7 +97,7 @@ Deno.test("Codec cancels a request, running or queued, and serves the next", asy
   await assert.rejects(queued, { name: "AbortError" });
   first.abort();
   await assert.rejects(working, { name: "AbortError" });
-  // It ended first: the thread is the same.
+  // The cancelled work ended first, so that the thread is the same.
   assert.equal(threads.numThreads, 1);
   assert.equal((await last).width, 3000);
   assert.equal(threads.numThreads, 1);

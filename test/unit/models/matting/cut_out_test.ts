@@ -67,7 +67,7 @@ Deno.test("makeCutOut() puts a translucent colour behind the subject, like Pillo
   }
 });
 
-Deno.test("makeCutOut() returns only the alpha, also cropped", () => {
+Deno.test("makeCutOut() returns only the alpha if requested, also cropped", () => {
   const mask = makeCutOut(makeImage(0, 90, 0, 0, 0, 80, 0, 0), { maskOnly: true });
   assert.deepEqual([mask.channels, ...mask.data], [1, 0, 90, 0, 0, 0, 80, 0, 0]);
   const options = { maskOnly: true, crop: true };

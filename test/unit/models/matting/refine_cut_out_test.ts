@@ -33,7 +33,7 @@ function alphaAt({ data }: Pixels, x: number): number {
   return data[4 * (32 * WIDTH + x) + 3]!;
 }
 
-Deno.test("refineCutOut() moves a soft edge to the image's own", () => {
+Deno.test("refineCutOut() moves a soft edge of the mask to the edge in the image", () => {
   for (const maskEdge of [EDGE - 4, EDGE, EDGE + 4]) {
     const cutOut = makeCutOut(maskEdge);
     refineCutOut(cutOut, OPTIONS);
@@ -42,7 +42,7 @@ Deno.test("refineCutOut() moves a soft edge to the image's own", () => {
   }
 });
 
-Deno.test("refineCutOut() does not change certain pixels", () => {
+Deno.test("refineCutOut() does not change opaque and transparent pixels", () => {
   const cutOut = makeCutOut(EDGE);
   const before = cutOut.data.slice();
   refineCutOut(cutOut, OPTIONS);
@@ -60,13 +60,13 @@ Deno.test("refineCutOut() removes the background's colour from translucent pixel
     const at = 4 * (32 * WIDTH + x);
     if (cutOut.data[at + 3]! < 16) continue;
     numSeen++;
-    // It was the background's 210.
+    // The background has 210.
     assert.ok(cutOut.data[at + 2]! < 150, `${cutOut.data[at + 2]} at ${x}`);
   }
   assert.ok(numSeen > 0);
 });
 
-Deno.test("refineCutOut() makes no pixel more opaque", () => {
+Deno.test("refineCutOut() makes no pixel more opaque than in the original", () => {
   const cutOut = makeCutOut(EDGE);
   const { width, height, data: seen } = makeOriginal();
   const data = new Uint8Array(4 * width * height);

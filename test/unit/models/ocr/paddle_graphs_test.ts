@@ -65,7 +65,7 @@ const KNOWN: Readonly<Record<string, readonly [readonly string[], Chosen]>> = {
     cls: "PP-LCNet_x1_0_textline_ori_infer.onnx",
     rec: { "": "PP-OCRv5_server_rec_infer.onnx" },
   }],
-  "a folder of RapidOCR's own": [[
+  "RapidOCR's own folder": [[
     "ch_PP-OCRv5_det_mobile.onnx",
     "ch_PP-LCNet_x0_25_textline_ori_cls_mobile.onnx",
     "ch_PP-OCRv5_rec_mobile.onnx",
@@ -96,7 +96,7 @@ const KNOWN: Readonly<Record<string, readonly [readonly string[], Chosen]>> = {
       en: "en_PP-OCRv5_mobile_rec_onnx/inference.onnx",
     },
   }],
-  "three short names": [["det.onnx", "rec.onnx", "cls.onnx", "ppocr_keys_v1.txt"], {
+  "a folder with short names": [["det.onnx", "rec.onnx", "cls.onnx", "ppocr_keys_v1.txt"], {
     det: "det.onnx",
     cls: "cls.onnx",
     rec: { "": "rec.onnx" },

@@ -5,7 +5,7 @@ import { recordSomebody } from "../../../fixtures/audio/recordings.ts";
 
 const MIB = 1024 * 1024;
 
-/** Voices with the given memory each. */
+/** Makes voices that take `numBytes` each, and counts them. */
 function openVoices(numBytes: number) {
   const made: number[] = [];
   const cloner: VoiceCloner = {
@@ -43,7 +43,7 @@ Deno.test("RecordedVoices.encodeVoice() forgets the least recently used voice", 
   assert.equal(made.length, 4);
 });
 
-Deno.test("RecordedVoices.encodeVoice() retries a failed recording, and names the path of each", async () => {
+Deno.test("RecordedVoices.encodeVoice() names each caller's own field in the error of a recording", async () => {
   const voices = new RecordedVoices({
     sampleRateHz: 16_000,
     clone: () => Promise.reject(new Error("not reached")),

@@ -71,7 +71,7 @@ Deno.test("writeScript() speaks no URL scheme, in any language", async () => {
   }
 });
 
-Deno.test("writeScript() divides text with more tokens than the model allows, and pauses only after all of it", async () => {
+Deno.test("writeScript() divides text with more tokens than the model allows, and pauses only after the whole sentence", async () => {
   const { signal } = new AbortController();
   const text = "One two three four five six seven eight nine ten. Yes, no.";
   for (const maxTokens of [8, 20, 1000]) {
@@ -91,7 +91,7 @@ Deno.test("writeScript() divides text with more tokens than the model allows, an
     assert.ok(lines.slice(0, end).every(({ pauseSeconds }) => pauseSeconds === 0));
     assert.ok(lines[end]!.pauseSeconds > 0);
   }
-  // Nothing can be omitted to make it fit.
+  // A word that has too many tokens is skipped.
   const synthesizer = { ...MUTE, maxTokens: 2, tokenize: () => Promise.resolve([1, 2, 3]) };
   for await (const _line of writeScript("Unending.", { synthesizer, voice: VOICE, signal })) {
     assert.fail("a line of too many tokens");

@@ -13,7 +13,7 @@ Deno.test("mropePositions() counts text equally in all sections", () => {
   assert.deepEqual(getPositions(3, []), { prompt: [text, text, text], offset: 0 });
 });
 
-Deno.test("mropePositions() continues after an image's longer side, also with another image", () => {
+Deno.test("mropePositions() continues after the longer side of each image", () => {
   const spans = [
     { start: 1, grid: [1, 2, 3] },
     { start: 8, grid: [1, 2, 1] },

@@ -153,7 +153,7 @@ Deno.test("Session.metrics() returns the worker's metrics, or the last reported 
   assert.deepEqual(await session.metrics(), figures);
 });
 
-Deno.test("Session.stop() ends requests with an error, and an unresponsive worker", async () => {
+Deno.test("Session.stop() ends requests with an error, even if the worker does not respond", async () => {
   await using opened = openSession(["deaf-to=stop"]);
   const { session } = opened;
   await session.ready();

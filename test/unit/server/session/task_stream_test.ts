@@ -40,7 +40,7 @@ class Wire implements Disposable {
     return this.#ended.promise;
   }
 
-  /** Waits for messages to the worker. */
+  /** Waits for the first message to the worker. @returns all messages so far. */
   async heard(): Promise<unknown[]> {
     await this.#heard.promise;
     return this.told;

@@ -28,7 +28,7 @@ Deno.test("TurnDetector: a turn includes the sound before it, and the silence th
   assert.deepEqual(findTurns(likelihoods, { ...SETTINGS, threshold: 0.95 }), []);
 });
 
-Deno.test("TurnDetector: a turn continues through pauses and through almost likely speech", () => {
+Deno.test("TurnDetector: a turn continues through short pauses, and while speech is almost likely enough", () => {
   const pause = [...repeat(0.9, 5), ...repeat(0, 4), ...repeat(0.9, 5), ...repeat(0, 5)];
   assert.deepEqual(findTurns(pause).map(({ atMs }) => atMs), [0, 1900]);
   const almost = [...repeat(0.9, 5), ...repeat(0.4, 20), ...repeat(0, 5)];
@@ -71,7 +71,7 @@ async function hear(
   return part.filter((likelihood) => likelihood >= 0.5).length / part.length;
 }
 
-Deno.test("LoudnessDetector detects sound well above any noise", async () => {
+Deno.test("LoudnessDetector detects sound 30 dB above noise, and not the noise", async () => {
   assert.equal(await hear(() => -40), 0);
   assert.equal(await hear(() => -70), 0);
   for (const noiseDb of [-60, -50, -40]) {
