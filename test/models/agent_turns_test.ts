@@ -119,7 +119,7 @@ Deno.test({
   ignore: !IS_THERE,
   fn: async () => {
     const prompts = await renderTurns();
-    // A window of twice a step's tokens, for a prompt of more than a thousand blocks.
+    // The window is as long as a step; the prompt has more than a thousand blocks.
     const decoder = new CountingDecoder(2048, [{ window: 512, numBlocks: 130 }]);
     const engine = new EngineLoop(decoder, { prefixCache: true });
     await askTurns(engine, decoder, prompts);
@@ -144,7 +144,7 @@ Deno.test({
     const numEvicted = await readMetric(engine, "hearth_prefix_evicted_blocks_total");
     assert(numEvicted > 0 && numEvicted < 1300, `${numEvicted} blocks evicted`);
     const again = await decoder.ask(engine, prompts[0]!);
-    // A conversation loses its end first.
+    // Eviction takes the end of a conversation first.
     assert(again < prompts[0]!.length - 10_000, `${again} computed again`);
     const hits = await readMetric(engine, "hearth_prefix_hit_tokens_total");
     assert(hits > 3 * 18_000);

@@ -137,7 +137,7 @@ gpuTest(
   },
 );
 
-Deno.test("potion's folders declare that vectors are normalised", async () => {
+Deno.test("the vectors of potion's folders are normalised, as modules.json declares", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await makeFolder(folder, {

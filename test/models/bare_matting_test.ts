@@ -23,7 +23,7 @@ const SESSIONS = {
   "isnet-anime.onnx": { side: 1024, mean: IMAGENET.mean, std: [1, 1, 1] },
   "birefnet-general.onnx": { side: 1024, ...IMAGENET },
   "BiRefNet-portrait-epoch_150.onnx": { side: 1024, ...IMAGENET },
-  // RMBG-2.0, which its name does not show.
+  // This is RMBG-2.0, although the name does not say so.
   "bria-rmbg.onnx": { side: 1024, ...IMAGENET },
 };
 
@@ -78,7 +78,7 @@ const BANDS: Readonly<Record<string, readonly (readonly [number[], number[]])[]>
 
 for (const [file, side] of [["u2net.onnx", 320], ["isnet-general-use.onnx", 64]] as const) {
   for (const layout of ["nchw", "nhwc"] as const) {
-    Deno.test(`${file} (${layout}) alone, or as a file among others, works like in rembg`, async () => {
+    Deno.test(`${file} (${layout}) gives rembg's masks, as a folder's only file or named by its path`, async () => {
       const folder = await Deno.makeTempDir();
       try {
         const graph = mattingGraph({ layout, width: side, height: side, ends: "sigmoid" });

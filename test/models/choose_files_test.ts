@@ -11,7 +11,7 @@ import { decoder } from "../unit/graph/test_decoder.ts";
 
 const WANTED = [{ name: "model" }];
 
-/** A folder whose graphs, by their suffix or their path, are cut or not. */
+/** A folder with graphs, named by suffix or path, that can be cut or not. */
 async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
   const path = await Deno.makeTempDir();
   await Deno.writeTextFile(join(path, "config.json"), '{"model_type": "llama"}');
@@ -119,5 +119,8 @@ Deno.test("a graph whose file is replaced after it was chosen is read again", as
   await Deno.rename(join(folder.path, "onnx/model_fp16.onnx"), join(folder.path, graphs.main.path));
   const backend = { kind: "webgpu", hasF16: true, adapter: "a card" } as const;
   await using graph = await readGraph({ folder, graphs, backend, onProgress: () => {} });
-  assert.ok("refused" in cutGraph(graph.model, { contextLength: 64 }), "the graph before");
+  assert.ok(
+    "refused" in cutGraph(graph.model, { contextLength: 64 }),
+    "the replaced graph was used",
+  );
 });

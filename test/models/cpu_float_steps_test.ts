@@ -57,7 +57,7 @@ const SEEDS = Array.from({ length: 8 }, (_, seed) => seed);
  */
 const SEGMENTS = 6;
 
-Deno.test("a small speech decoder runs only in our kernels, and writes the same tokens as ONNX Runtime", async () => {
+Deno.test("a step of a small speech decoder runs one session, otherwise our kernels, and writes the same tokens as ONNX Runtime", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
   const folder = findModelFolder("hearth-demo-asr")!;
   const speech = { ...SPEECH, dtype: "fp32" } as const;

@@ -103,7 +103,7 @@ Deno.test("on the CPU an answer is bit-identical alone and together with prompts
   };
   const alone = await answer(makePrompt(1));
   const beside = answer(makePrompt(1));
-  // Long prompts arrive one after the other while it is written.
+  // Long prompts arrive one after the other while the answer is written.
   const prompts = [2, 3, 4, 5, 6].map((seed) =>
     Array.from({ length: 9 }, () => makePrompt(seed)).flat()
   );

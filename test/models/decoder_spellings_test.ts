@@ -50,12 +50,12 @@ const PROMPTS = [2, 9, 30, 17].map((length, seed) =>
 );
 const MAX_TOKENS = 10;
 
-/** The graph's norms, rotation and attention, in the order in which a family applies them to its heads. */
+/** How an exporter writes the parts of a decoder. */
 interface Spelling {
   /** None in a decoder with states only. */
   readonly attention?: AddAttention;
   readonly options?: DecoderOptions;
-  /** Segments for which there are no kernels; none if absent. */
+  /** The number of segments for which there are no kernels; 0 if absent. */
   readonly numRefused?: number;
   /** Changes the finished graph, which must still compute the same. */
   readonly change?: (model: Uint8Array) => Promise<Uint8Array>;
@@ -108,7 +108,7 @@ function addRoughAngles(
   });
 }
 
-/** A constant of integers as builders write it, as a node. */
+/** A constant of integers as a node, as model builders write it. */
 function addInts(graph: DecoderBuilder, values: readonly number[]): string {
   return graph.add("Constant", [], { attributes: { value_ints: values } });
 }
@@ -141,7 +141,9 @@ function normalise(graph: DecoderBuilder, rows: string): string {
   return graph.add("Reshape", [normed, addInts(graph, [0, 0, -1])]);
 }
 
-/** Attends over rows by ONNX's own operator, which is causal itself: the mask only hides padding. */
+/**
+ * Attends over rows by ONNX's own operator. It is causal by itself; the mask only hides padding.
+ */
 function attend(
   graph: DecoderBuilder,
   [q, k, v]: readonly string[],
@@ -262,8 +264,8 @@ function spellValues(isPower = false): AddAttention {
 }
 
 /**
- * Multiplies heads by gates like linear attention. Each head of each token has a row of its own, and nodes compute the
- * constants.
+ * Multiplies heads by gates, as linear attention does. Each head of each token has a row of its
+ * own, and nodes compute the constants.
  */
 function gateByHead(graph: DecoderBuilder, rows: string): string {
   const { hidden, headDim, heads } = graph.sizes;
@@ -311,7 +313,9 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
-/** Rows of a table in 8 bits, which a node converts as ONNX Runtime's quantiser writes it. */
+/**
+ * Embeddings in 8 bits: a node dequantizes the chosen rows, as ONNX Runtime's quantiser writes it.
+ */
 function embedLevels(graph: DecoderBuilder): string {
   const { vocab, hidden } = graph.sizes;
   const levels = Uint8Array.from({ length: vocab * hidden }, (_, i) => (i * 89 + (i >> 4)) % 256);
@@ -624,7 +628,10 @@ async function readGoldens(model: Uint8Array): Promise<number[][]> {
   return answers;
 }
 
-/** A folder with a graph. */
+/**
+ * A folder with the graph of a spelling. @returns also the graph in float32 that must give the
+ * same.
+ */
 async function makeFolder({ attention, options, change }: Spelling) {
   const model = decoder(attention, { ...OPTIONS, ...options });
   const rounded = change === undefined ? model : await roundWeights(model);
@@ -681,7 +688,7 @@ for (const [name, spelling] of Object.entries(SPELLINGS)) {
   });
 }
 
-// A model in bfloat16: weights are rounded to it first, so that its twin in float32 computes the same.
+// For bfloat16, the weights are rounded first, so that the same model in float32 computes the same.
 
 /** Changes each f32 constant. */
 async function mapWeights(
@@ -700,7 +707,7 @@ async function mapWeights(
   return withGraph(model, { initializers });
 }
 
-/** Cuts the lower halves of weights off. */
+/** Sets the lower 16 bits of each weight to 0. */
 async function roundWeights(bytes: Uint8Array): Promise<Uint8Array> {
   return writeModel(
     await mapWeights(bytes, (tensor, bits) => ({

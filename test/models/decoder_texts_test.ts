@@ -139,7 +139,7 @@ Deno.test("a decoder embeds more texts than fit in one step, in their order, and
   assert.deepEqual(heard, []);
 });
 
-Deno.test("a decoder refuses a text longer than its context with both lengths", async () => {
+Deno.test("a decoder refuses a text longer than its context, and names both lengths", async () => {
   await using tiny = await makeEmbedder();
   await using model = await openModel(tiny.folder);
   assert.equal(model.contextLength, 63);

@@ -123,7 +123,7 @@ for (const golden of CASES) {
 }
 
 Deno.test({
-  name: "hearth-demo-embed finds passages as its card says",
+  name: "hearth-demo-embed reaches the recall in its model card",
   fn: async () => {
     const { passages, queries, figures } = readRetrievalSet();
     await using model = await openModel(findModelFolder("hearth-demo-embed")!);

@@ -43,7 +43,7 @@ async function figure(model: Model, name: string): Promise<number> {
   return metric.values[0]!.value as number;
 }
 
-Deno.test("EmbeddingModel reads the outputs of various exports", async () => {
+Deno.test("EmbeddingModel reads the output last_hidden_state or token_embeddings", async () => {
   for (const output of ["last_hidden_state", "token_embeddings"]) {
     await using tiny = await makeTinyEncoder({ output });
     await using model = await openModel(tiny.folder);
@@ -251,7 +251,7 @@ Deno.test("EmbeddingModel accepts token ids with and without special tokens", as
   });
 });
 
-Deno.test("EmbeddingModel refuses a text that is too long with both lengths, or truncates it", async () => {
+Deno.test("EmbeddingModel refuses a text that is too long, and names both lengths, or truncates it on request", async () => {
   await using model = await openModel(DEMO);
   await assert.rejects(embed(model, ["a", LONG]), {
     kind: "context_length_exceeded",

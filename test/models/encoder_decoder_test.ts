@@ -214,7 +214,7 @@ async function assertSameAsWhole(backend: Backend, attention: string): Promise<v
     assertClose(got[1]!, want[0]![i + 3]!, `older, token ${i + 3}`);
   }
   assert.deepEqual(encoder.calls, [1, 1]);
-  // Replaces one of them, which is encoded again when it returns.
+  // A third text takes the slot of one of the two, which is encoded again when it returns.
   const [third] = await makeLogits({ input: other, row: 0, tokens: other.tokens, position: 0 });
   assertClose(third!, want[2]![1]!, "other");
   const again = await makeLogits(

@@ -85,8 +85,8 @@ gpuTest(
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),
-      // A selection of the CPU's cases, with small and large steps and both states of the cache: a software adapter
-      // needs 10 ms per step.
+      // Fewer cases than on the CPU, because a software adapter needs 10 ms per step: small and
+      // large steps, without and with the prefix cache.
       [
         { prefixCache: false, maxBatchTokens: 7 },
         { prefixCache: true, kvCacheMb: 0.375, maxBatchTokens: 64 },
@@ -273,10 +273,7 @@ Deno.test("EngineLoop frees every block after 1,000 requests, of which 300 are c
     assert.deepEqual(values, [0, 0, 0]);
   }));
 
-/**
- * Counts all objects created on the device, including those of ONNX Runtime (which creates a bind group for each
- * dispatch).
- */
+/** Counts the buffers and pipelines that are created on the device, also by ONNX Runtime. */
 function countCreations(device: GPUDevice): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const method of ["createBuffer", "createComputePipeline"] as const) {

@@ -31,7 +31,7 @@ async function assertSameAsWhole(backend: Backend, file: string): Promise<void> 
   const model = await readModel(files, file);
   assert.equal(cutFeatures(model, OUTPUT)?.attentions.length, 2);
   const encoder = await openFeatureEncoder(model, { backend, files, ...OPTIONS });
-  // The native runtime runs it whole.
+  // The native runtime runs the graph whole.
   const { maxInputs } = encoder;
   assert.equal(maxInputs, backend.runtime === "native" ? 1 : 3);
   for (const numInputs of [maxInputs, 1, 2]) {

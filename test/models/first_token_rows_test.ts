@@ -102,7 +102,10 @@ async function run({ folder, padTokenId }: Case, model: ModelProto): Promise<Ten
   }
 }
 
-/** Counts products with weights, and those that compute one row for a text of several tokens. */
+/**
+ * Counts the products with weights that compute one row of a text of several tokens, and all with
+ * weights.
+ */
 function countProducts(model: ModelProto, padTokenId: number): [number, number] {
   const index = new GraphIndex(liftConstants(model.graph));
   const [lengths] = new Probes(index, findEncoderInputs(index, padTokenId)).short();

@@ -41,7 +41,7 @@ async function getGraphs(path: string, dtype?: Dtype): Promise<[string[], string
 
 Deno.test("the downloaded graphs of Florence-2 are the loaded ones, in any dtype", async () => {
   await using tiny = await makeTinyOcr("florence");
-  // The download used to fetch the companions in the best dtype for the CPU, which the decoder lacks.
+  // The other graphs also exist in a dtype that the decoder lacks.
   await addDtypes(tiny.folder, {
     decoder_model_merged: ["_q4"],
     encoder_model: ["_q4", "_quantized"],

@@ -34,7 +34,7 @@ configureLog({ level: "error", format: "text" });
 type HearingFamily = typeof HEARING_FAMILIES[number];
 
 const RATE_HZ = 16_000;
-/** The error for longer sounds. The small model's 24 tokens are 3.84 s. */
+/** The error for sounds that are too long. The 24 tokens of the small Gemma 3n are 3.84 s. */
 const LONGEST: Readonly<Record<HearingFamily, RegExp>> = {
   gemma3n: /lasts longer than 3\.84 s.*send it in parts/,
   gemma4: /lasts longer than 30 s.*send it in parts/,
@@ -150,7 +150,7 @@ for (const family of HEARING_FAMILIES) {
           return true;
         });
       }
-      // The longest allowed sound; later requests are not affected.
+      // A shorter sound is accepted after the refusals.
       const { usage } = await chat(model, [hear(makeWav(new Float32Array(3 * RATE_HZ)))], {
         maxTokens: 1,
       });

@@ -8,7 +8,7 @@ import { loadWithModels, makeSessions } from "../fixtures/engine/transformers_se
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
 for (const runtime of ["native", "web"] as const) {
-  Deno.test(`loadWithModels() runs its model classes on our ${runtime} runtime, together with our own sessions`, () =>
+  Deno.test(`loadWithModels() runs transformers.js's model classes on our ${runtime} runtime, beside our own sessions`, () =>
     assertGenerates(new CpuBackend({ choice: runtime })));
 }
 

@@ -41,7 +41,7 @@ Deno.test("identifyFamily() recognizes decoders that embed or rerank by their na
   assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
 });
 
-Deno.test("identifyFamily() recognizes a background remover by each name of its family", () => {
+Deno.test("identifyFamily() recognizes a background remover by its model_type or its architecture", () => {
   const kind = (config: Record<string, unknown>) => identifyFamily(makeFolder(config)).kind;
   for (const type of ["isnet", "ormbg", "modnet", "birefnet", "ben", "ben2"]) {
     assert.equal(kind({ model_type: type }), "matting", type);
@@ -64,7 +64,7 @@ function makeFolder(config: Record<string, unknown>, files: readonly string[] = 
   return { path: "/models/x", files: new Set(files), config };
 }
 
-Deno.test("identifyFamily() names the files that it read if it finds no family", () => {
+Deno.test("identifyFamily() names model_type and architecture if it finds no family, and asks for the kind", () => {
   assert.throws(
     () =>
       identifyFamily(makeFolder({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
@@ -74,7 +74,7 @@ Deno.test("identifyFamily() names the files that it read if it finds no family",
   );
 });
 
-Deno.test("chooseGraphs() chooses a graph that Optimum optimized, and explains why two halves are not enough", () => {
+Deno.test("chooseGraphs() chooses a graph that Optimum optimized, and explains why separate graphs for prompts and later tokens are not served", () => {
   const choose = (...files: string[]) =>
     chooseGraphs(makeFolder({}, files), [{ name: "model" }], { device: "cpu" }).main.path;
   assert.equal(choose("model_optimized.onnx"), "model_optimized.onnx");
@@ -159,7 +159,7 @@ Deno.test("identifyFamily() recognizes models that sentence-transformers saved",
   assert.throws(() => readKind(bert("Model"), { identity }), /is a late-interaction model/);
 });
 
-/** The relevant parts of files on the hub, and the message that is expected for each. */
+/** The relevant parts of configurations on the hub, and the message that is expected for each. */
 const UNSERVED: readonly (readonly [
   name: string,
   config: Record<string, unknown>,
@@ -386,7 +386,7 @@ Deno.test("identifyFamily() does not confuse an encoder of images or sounds with
   assert.throws(() => readKind(speakers), { message: /tells speakers apart/ });
 });
 
-Deno.test("identifyFamily() recognizes ranking models as rerankers, with any labels", () => {
+Deno.test("identifyFamily() recognizes rerankers by their name or their only label, but no reward model", () => {
   const classifier = (path: string, config: Record<string, unknown> = {}) =>
     identifyFamily({
       path,

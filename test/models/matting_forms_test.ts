@@ -151,7 +151,7 @@ Deno.test("MattingModel keeps the aspect ratio and adds a border, if its process
   }
 });
 
-Deno.test("MattingModel refuses graphs without masks", async () => {
+Deno.test("MattingModel refuses graphs without masks, and processors that crop", async () => {
   const wrong: [Uint8Array, RegExp][] = [
     [mattingGraph({ height: 10, width: 10, layout: "nhwc", batch: 2 }), /cannot be used/],
     [await Deno.readFile(`${findModelFolder("hearth-demo-embed")}/onnx/model.onnx`), /one input/],

@@ -113,7 +113,7 @@ async function readSelfieCases(): Promise<readonly SelfieCase[]> {
   return JSON.parse(await Deno.readTextFile(`${SELFIE}/golden.json`)).cases;
 }
 
-/** The mask of an image of the model's own size, where nothing is resized. */
+/** Compares the masks of images of the model's own size, where nothing is resized. */
 async function assertSelfieGolden(folder: string, backend: Backend, only?: number): Promise<void> {
   await using model = await openModel(SELFIE!, { backend });
   for (const { name, output } of (await readSelfieCases()).slice(0, only)) {
@@ -193,7 +193,8 @@ imageTest("selfie segmentation reaches its golden values and overlaps", async (f
     const { png } = await matte(model, await Deno.readFile(`${folder}/${name}.jpg`));
     const want = await alphaOfFile(await Deno.readFile(`${folder}/${name}.out.png`));
     const got = compareAlpha(await alphaOfFile(png), want);
-    // Its figures were measured without antialiasing; ours uses it, as the folder's processor says.
+    // The golden figures were measured without antialiasing. Hearth uses it, as the folder's
+    // processor says.
     assert.ok(got.iou >= iou - 0.01, `${name}: IoU ${got.iou}, ${iou} wanted`);
   }
 }, { ignore: SELFIE === undefined });

@@ -48,7 +48,7 @@ gpuTest("MattingModel returns an image in its own size, on WebGPU", async (gpu) 
   await assertSizes(model as unknown as MattingModel, [[1, 1], [255, 257], [1, 300]]);
 });
 
-Deno.test("MattingModel turns images upright, and accepts every format", async () => {
+Deno.test("MattingModel turns images upright, and accepts PNG, BMP, TIFF, JPEG, WebP and GIF", async () => {
   await using model = await openModel(DEMO);
   const turned = IMAGES.filter(({ name }) => /orientation [168]$/.test(name));
   const formats = ["png", "bmp", "tiff", "jpeg", "webp", "gif"].map((format) =>
@@ -100,7 +100,7 @@ gpuTest(
     backend.openImages = () => WebGpuImages.create(small, { takesImages: true });
     await using model = await openModel(DEMO, { backend });
     await using whole = await openModel(DEMO, { backend: new CpuBackend() });
-    // The first does not fit, the second does not fit only between the shaders, the third fits.
+    // The first image exceeds a binding, the second only between two shaders, the third never.
     for (const [width, height] of [[100, 90], [10, 200], [40, 30]] as const) {
       const file = discFile(width, height);
       const got = await alphaOfFile((await matte(model, file.slice())).png);
@@ -117,7 +117,7 @@ Deno.test("MattingModel gives concurrent images the same results as each alone",
       [width, height],
     ) => discFile(width, height)),
   );
-  // The first one to run waits until all others are read.
+  // The first run waits until all images are read.
   using _held = holdCalls([MattingNetwork.prototype, "run"], {
     awaited: [MattingBatcher.prototype, "mask"],
     count: files.length,

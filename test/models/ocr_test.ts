@@ -90,20 +90,24 @@ const GRAPHS = {
 } as const;
 
 for (const family of ["trocr", "florence"] as const) {
-  gpuTest(`OcrModel in half precision starts like in full precision: ${family}`, async (gpu) => {
-    const backend = await WebGpuBackend.create(gpu);
-    await using tiny = await makeTinyOcr(family);
-    for (const graph of GRAPHS[family]) await writeHalf(tiny.folder, graph);
-    await using model = await openModel(tiny.folder, { backend, dtype: "fp16" });
-    assert.equal(model.dtype, "fp16");
-    const { tokenTexts } = await loadTokenizer(await openFolder(tiny.folder));
-    for (const { number, request, tokens } of OCR_GOLDENS[family].slice(0, 3)) {
-      const message = imageMessage(ocrImage(number), request);
-      const { logprobs } = await chat(model, [message], { maxTokens: 4, topLogprobs: 0 });
-      const wanted = tokens.slice(0, 4).map((token) => tokenTexts.of(token).bytes);
-      assert.deepEqual(logprobs[0]!.map(({ bytes }) => bytes), wanted);
-    }
-  }, { ignore: !HAS_F16 });
+  gpuTest(
+    `OcrModel in half precision returns the same first four tokens as in full precision: ${family}`,
+    async (gpu) => {
+      const backend = await WebGpuBackend.create(gpu);
+      await using tiny = await makeTinyOcr(family);
+      for (const graph of GRAPHS[family]) await writeHalf(tiny.folder, graph);
+      await using model = await openModel(tiny.folder, { backend, dtype: "fp16" });
+      assert.equal(model.dtype, "fp16");
+      const { tokenTexts } = await loadTokenizer(await openFolder(tiny.folder));
+      for (const { number, request, tokens } of OCR_GOLDENS[family].slice(0, 3)) {
+        const message = imageMessage(ocrImage(number), request);
+        const { logprobs } = await chat(model, [message], { maxTokens: 4, topLogprobs: 0 });
+        const wanted = tokens.slice(0, 4).map((token) => tokenTexts.of(token).bytes);
+        assert.deepEqual(logprobs[0]!.map(({ bytes }) => bytes), wanted);
+      }
+    },
+    { ignore: !HAS_F16 },
+  );
 }
 
 Deno.test("OcrModel runs requests with different texts concurrently", () =>

@@ -76,7 +76,8 @@ Deno.test("openPagedDecoder() frees attention and segments when the embeddings c
   assert.equal(backend.opened.length, cut.segments.length);
   assert.equal(backend.numReleased, backend.opened.length);
   assert.equal(disposed.count, 1);
-  // ONNX Runtime holds a session's weights twice while opening it.
+  // ONNX Runtime holds a session's weights twice while it opens it, so the largest segment is
+  // opened first.
   const opened = backend.opened.map(({ graph }) =>
     graph.initializers.reduce((sum, tensor) => sum + countStoredBytes(tensor), 0)
   );

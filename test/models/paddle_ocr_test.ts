@@ -53,7 +53,7 @@ async function demoFiles(): Promise<FolderFiles> {
   };
 }
 
-Deno.test("a folder in PaddleOCR's layout reads like one with a written configuration", async () => {
+Deno.test("a folder in PaddleOCR's layout reads the same as one with a hand-written config.json", async () => {
   await withFolder(await demoFiles(), async (path) => {
     const folder = await openAnyFolder(path);
     const told = await readPaddleConfig(folder);
@@ -86,7 +86,7 @@ function rapidFiles(extra: FolderFiles): FolderFiles {
   };
 }
 
-Deno.test("the dictionary is found in the recogniser, next to it, and by its language", async () => {
+Deno.test("readPaddleConfig() finds the dictionary in the recogniser's metadata, in a file next to the recogniser, and by language", async () => {
   const lines = await readLines(DEMO, "dict/en.txt");
   const wanted = ["", ...lines, " "];
   const text = lines.join("\n");

@@ -76,7 +76,7 @@ async function assertGolden(backend: Backend, isQuantized = false): Promise<void
   const engineSettings = { prefixCache: true, maxBatchTokens: 24 };
   const options = { backend, dtype: "fp32", engine: engineSettings } as const;
   const { decoder } = await loadDecoder(makeContext(await openFolder(folder.path), options));
-  assert.ok(decoder.limits.maxSequences > 1, "it is cut");
+  assert.ok(decoder.limits.maxSequences > 1, "the decoder was not cut");
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const first = await Promise.all(PROMPTS.map((prompt) => generate(engine, prompt)));
   const answers = first.map(({ ids }) => [...ids]);

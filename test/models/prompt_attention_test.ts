@@ -36,7 +36,9 @@ function makeAttention(
 
 const angles = (name: string) => ({ name, dtype: "float32", shape: [MAX_KEYS, SIZE / 2] });
 
-/** Steps with the first part of a prompt, the rest of it together with decodes, and two prompts at once. */
+/**
+ * Two steps: the first parts of three prompts, then their remainders together with a new prompt.
+ */
 function makeSteps(): { steps: PackedStep[]; numBlocks: number } {
   const { step: last, numBlocks } = makeStep([
     { queries: 90, keys: 390 },

@@ -66,7 +66,8 @@ Deno.test("hearth-demo-rerank gives a document the same score alone and in any b
 });
 
 Deno.test({
-  name: "hearth-demo-rerank orders the first stage's best 20 as its card says",
+  name:
+    "hearth-demo-rerank reaches the recall in its model card for the embedder's best 20 passages",
   fn: async () => {
     const { passages, queries, figures } = readRetrievalSet();
     await using embedder = await openModel(findModelFolder("hearth-demo-embed")!);

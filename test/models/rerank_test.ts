@@ -12,7 +12,7 @@ const LONG = `${ANSWER} ${"egg ".repeat(600)}`;
 /** [CLS] query [SEP] document [SEP]; the query has 6 tokens. */
 const NUM_AROUND = 9;
 
-Deno.test("RerankModel refuses a pair that is too long with both lengths, or truncates the document", async () => {
+Deno.test("RerankModel refuses a pair that is too long, and names both lengths, or truncates the document on request", async () => {
   await using model = await openModel(DEMO);
   await assert.rejects(rerank(model, QUERY, [ANSWER, LONG]), {
     kind: "context_length_exceeded",

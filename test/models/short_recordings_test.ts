@@ -8,7 +8,7 @@ const NUM_CLIENTS = 2;
 const NUM_EACH = 12;
 const LONG_SECONDS = 120;
 
-Deno.test("AsrModel finishes short recordings, one after the other, before the windows of an earlier long one", async () => {
+Deno.test("AsrModel finishes short recordings, one after the other, before an earlier long one", async () => {
   const numFrames = Math.ceil(LONG_SECONDS * 16_000 / FRAME_SAMPLES);
   const long = makeFlacSilence({ numFrames, sampleRateKhz: 16 });
   const short = await readRecording(CLIP.file);

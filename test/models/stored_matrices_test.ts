@@ -81,7 +81,8 @@ const reshaped = (bits: 2 | 4, shape: readonly number[]): Parts => ({
 });
 
 /**
- * Rows of 4 bits with one scale each, like ONNX Runtime's quantiser writes them: zero points of two rows share a byte.
+ * Rows of 4 bits with one scale each, as ONNX Runtime's quantiser writes them: zero points of two
+ * rows share a byte.
  */
 const rowsOf = (dtype: "int4" | "uint4", hasZeroPoints: boolean): Parts => ({
   embed: (graph) => {

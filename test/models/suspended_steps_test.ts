@@ -64,7 +64,9 @@ function tiny(name: string): Case {
 /** As many blocks as the requests need. */
 const FEW_BLOCKS = 20;
 
-/** A decoder that counts its calls. */
+/**
+ * A decoder that counts the parts of suspended steps, and the steps that run during suspensions.
+ */
 class CountingDecoder implements Decoder {
   readonly limits;
   readonly suspension;
@@ -105,7 +107,7 @@ class CountingDecoder implements Decoder {
     });
   }
 
-  /** The cache occasionally grows. */
+  /** Suspends the step. At every third part the cache grows by a block. */
   async #suspend(suspension: Suspension): Promise<void> {
     if (this.numParts % 3 === 0) {
       assert.ok(await this.#decoder.resizeCache!(++this.#numBlocks, 0));
@@ -168,7 +170,7 @@ async function assertSame(backend: Backend, given: Case): Promise<void> {
   const stream = { ...makePrompt(1, 9), maxTokens: 60 };
   const long = makePrompt(2, given.promptTokens);
   const alone = [await generate(engine, stream), await generate(engine, long)];
-  assert.equal(decoder.numParts, 0, "a step is suspended although no other request waits");
+  assert.equal(decoder.numParts, 0, "a step was suspended although no other request waited");
   using _pace = hurryPace();
   const beside = await runBeside(new EngineLoop(decoder, { prefixCache: false }), stream, long);
   assert.deepEqual(beside[0], alone[0]!.tokens, "the stream");

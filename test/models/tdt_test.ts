@@ -1,5 +1,6 @@
 /**
- * A tiny NeMo transducer gives the same as plain loops in float64 over the whole recording; also, which folders load.
+ * A tiny NeMo transducer gives the same as plain loops in float64 over the whole recording. The
+ * last tests are about the files of its folder.
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";

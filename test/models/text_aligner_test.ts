@@ -25,11 +25,11 @@ import { makeNormal } from "../kernels/exact_sampling.ts";
 const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const [NUM_POSITIONS, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
 const SITES: readonly NodeHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
-/** A decoder step has room for sixteen tokens. */
+/** Twenty tokens, more than the sixteen for which a decoder step has room. */
 const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50, 12, 7, 33, 19];
 const OTHER = [51, 8, 21];
 
-/** The graph with its attention weights as outputs: for each layer those of its own tokens and those of the encoder. */
+/** The graph with the weights of each layer's attention to the encoder as outputs. */
 function withWeights(step: ModelProto): { model: ModelProto; crossNames: readonly string[] } {
   const names = step.graph.nodes.filter(({ opType }) => opType === "Softmax")
     .map(({ outputs }) => outputs[0]!);
@@ -40,7 +40,10 @@ function withWeights(step: ModelProto): { model: ModelProto; crossNames: readonl
   return { model: { ...step, graph: { ...step.graph, outputs } }, crossNames };
 }
 
-/** The weights of each token for each index, by layer and head, one token after the other. */
+/**
+ * The weights of each token at each position, by layer and head; the graph runs one token at a
+ * time.
+ */
 async function weighWhole(
   { project, step }: { readonly project: GraphSession; readonly step: GraphSession },
   hidden: Tensor,
@@ -153,7 +156,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   };
   const alone = await stepOther(OTHER, 0);
   await stepOther(OTHER.slice(0, 2), 0);
-  // Twice, each time between two steps of another row, which must not be affected.
+  // Aligns twice between two steps of another sequence, which must not be affected.
   for (let round = 0; round < 2; round++) {
     const got: Float32Array = await decoder.align({
       ...{ encoderInput, tokens: TEXT, nodes: SITES },

@@ -132,7 +132,7 @@ Deno.test("TextModel.start() ends with length at max_tokens and at the end of th
     if (reasons[0] === "length") assert.equal(start.promptTokens + completionTokens, 2048);
   }));
 
-Deno.test("TextModel.start() refuses a prompt longer than the context with both numbers", () =>
+Deno.test("TextModel.start() refuses a prompt longer than the context, and names both lengths", () =>
   withModel((model) => {
     assert.throws(
       () => model.start(chatTask("a ".repeat(3000)), () => Promise.resolve()),

@@ -65,7 +65,7 @@ async function assertSameTogether(
   numConversations = 8,
 ): Promise<void> {
   const conversations = (mixedConversations()).slice(0, numConversations);
-  // Values to compare: tokens and their log-probabilities.
+  // Values to compare: tokens and usage.
   const answer = async (model: Model, messages: ChatMessage[]) => {
     const { logprobs, usage } = await chat(model, messages, { maxTokens: 100, topLogprobs: 0 });
     return { tokens: logprobs[0]!.map(({ token }) => token), usage };
@@ -183,7 +183,7 @@ async function withForgetfulModel(
   }
 }
 
-Deno.test("VisionModel needs no rows of an image whose tokens are all in the prefix cache", () =>
+Deno.test("VisionModel does not encode an image again if all its tokens are in the prefix cache", () =>
   withForgetfulModel({ prefixCache: true }, async (model) => {
     const first = [show(0)];
     const { texts: [reply] } = await chat(model, first, { maxTokens: 4 });
@@ -244,7 +244,7 @@ Deno.test("VisionModel names the part that is not an image", () =>
     );
   }));
 
-Deno.test("VisionModel refuses images that the context has no room for, with both numbers", () =>
+Deno.test("VisionModel refuses images that the context has no room for, and names both lengths", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     await assert.rejects(
       chat(model, [imageMessage(drawImage(0, [28 * 30, 28 * 20]), QUESTION)]),
@@ -298,7 +298,7 @@ Deno.test("VisionModel frees everything of requests that end while their images 
     assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 1);
   }));
 
-Deno.test("VisionModel.dispose() does not wait for images that are in the queue", async () => {
+Deno.test("VisionModel.dispose() emits nothing for images that are in the queue", async () => {
   let numLate = 0;
   await withModel("qwen2_5_vl", {}, (model) => {
     const image = drawImage(3, [800, 600]);

@@ -1,4 +1,4 @@
-/** Models that speak with the voices of recordings, tested directly. */
+/** Models that speak with the voices of recordings, tested without a server. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -156,7 +156,7 @@ Deno.test("Chatterbox stops generating when it is aborted", async () => {
   }, { changes });
 });
 
-Deno.test("Chatterbox uses the beginning of a long default voice", async () => {
+Deno.test("Chatterbox accepts a default voice longer than 30 s", async () => {
   const long = recordSomebody({ pitchHz: 140, seconds: 40, sampleRateHz: 8_000 });
   await withChatterbox((synthesizer) => {
     assert.deepEqual(synthesizer.voices.map(({ id }) => id), ["default"]);

@@ -126,8 +126,8 @@ function gpuSpeechTest(
   gpuTest(name, async (gpu) => await fn(speechFolder, await WebGpuBackend.create(gpu)));
 }
 
-// A software adapter needs two seconds per window: one clip of one segment each, the clip of two segments with fp32 and
-// the one without speech with fp16.
+// A software adapter needs two seconds per window. So each dtype gets few clips: fp32 one with one
+// segment and the one with two, fp16 one with one segment and the one without speech.
 gpuSpeechTest(
   "hearth-demo-asr fp32 on WebGPU transcribes its goldens, at once",
   (folder, backend) =>
@@ -144,8 +144,8 @@ speechTest(
   "AsrModel gives recordings that are decoded together the same text as each alone",
   async (folder) => {
     const { clips } = readSpeechGoldens(folder);
-    // The native runtime runs the encoder whole, one window at a time. If it is cut, it processes the windows of a
-    // step: eight sequences, two for each window.
+    // The native runtime runs the encoder whole, one window at a time. A cut encoder processes the
+    // windows of a step together: a step has eight sequences, two for each window.
     for (const [choice, numPieces] of [["native", 7], ["web", 2]] as const) {
       await withAsr({ backend: new CpuBackend({ choice }), dtype: "fp32" }, async (model) => {
         const files = clips.slice(5).map(({ file }) => Deno.readFileSync(`${folder}/demo/${file}`));
@@ -181,7 +181,7 @@ speechTest(
       assert.equal((await before).text, long.sequential.text.trim());
       assert.equal((await after).text, clip.text.trim());
       const together = await numSteps() - inTurn;
-      // The clip alone needs about twenty.
+      // The clip alone needs about twenty steps.
       assert.ok(
         together < inTurn - 10,
         `${together} steps together, ${inTurn} one after the other`,
