@@ -7,7 +7,7 @@ import type { RecurrenceNode } from "../../../src/graph/graph_cut.ts";
 const CHANNELS = 4;
 const TAPS = 3;
 
-/** A convolution that sums the inputs of a token and of the previous two. */
+/** Makes a convolution that sums the inputs of a token and of the previous two. */
 function makeNode(name: string, index: number): RecurrenceNode {
   const weights = {
     ...{ name: "ones", dtype: "float32", shape: [CHANNELS, 1, TAPS] } as const,
@@ -22,7 +22,7 @@ function makeNode(name: string, index: number): RecurrenceNode {
 }
 
 Deno.test("CpuStates spreads states over several memories, and copies slots in all of them", () => {
-  // Two nodes of 2 GiB: only the used slots are touched.
+  // Two nodes with states of 2 GiB each; only two slots are read or written.
   const numSlots = 2 ** 26;
   const nodes = ["a", "b"].map(makeNode);
   const constants = new Map([["ones", new Float32Array(CHANNELS * TAPS).fill(1)]]);

@@ -32,8 +32,12 @@ Deno.test("CpuBackend.allocate() returns memory that sessions write into, and re
     const read = await backend.read(first);
     const second = await run([5, 6]);
     assert.deepEqual([...second.data as Float32Array], [10, 12]);
-    assert.deepEqual([...first.data as Float32Array], [10, 12, 6, 8], "the same memory");
-    assert.deepEqual([...read], [2, 4, 6, 8], "the caller's own");
+    assert.deepEqual(
+      [...first.data as Float32Array],
+      [10, 12, 6, 8],
+      "a tensor of the same storage shares its memory",
+    );
+    assert.deepEqual([...read], [2, 4, 6, 8], "what read() returned is a copy");
     storage.dispose();
   } finally {
     await backend.dispose();

@@ -9,7 +9,7 @@ import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 const MIB = 2 ** 20;
 
-/** Files whose bytes encode their position: each 4 bytes contain their own offset, little-endian. */
+/** Files in which each word of 4 bytes contains its own index, little-endian. */
 class CountingFiles implements ModelFiles {
   readonly reads: number[] = [];
   readonly buffers = new Set<ArrayBufferLike>();
@@ -47,7 +47,7 @@ async function readBuffer(
 }
 
 gpuTest(
-  "DeviceWeights.upload() copies a tensor in chunks, through memory of one chunk",
+  "DeviceWeights.upload() copies a tensor in chunks of at most 16 MiB, through at most 64 MiB of memory",
   async (gpu) => {
     const files = new CountingFiles();
     const told: number[] = [];
@@ -135,7 +135,7 @@ gpuTest(
   async (gpu) => {
     const files = new CountingFiles();
     const weights = new DeviceWeights(gpu, files);
-    // Two consecutive parts of odd lengths, and adjacent columns of two matrices.
+    // `tall` joins two parts of odd lengths; `wide` joins columns of two matrices.
     const [first, second] = [stored("a", 3, 40 * MIB + 1), stored("b", 64 * MIB, 30 * MIB + 5)];
     const bytes = Uint8Array.from({ length: 500 }, (_, i) => i);
     const own: StoredTensor = { ...stored("own", 0, 500), data: { kind: "memory", bytes } };
@@ -193,7 +193,7 @@ gpuTest(
       name: "StartupError",
       message: /no room for "embed.weight" of .+B, besides 4.19 MB of weights that it has: /,
     });
-    assert.equal(files.reads.length, numReads, "nothing is read for it");
+    assert.equal(files.reads.length, numReads, "nothing of the tensor is read");
     assert.equal(weights.numBytes, 4 * MIB);
     assert.equal(weights.get("embed.weight"), undefined);
     using destroyed = countCalls(GPUBuffer.prototype, "destroy");
@@ -203,7 +203,7 @@ gpuTest(
 );
 
 gpuTest(
-  "DeviceWeights.upload() frees the buffer of a tensor whose file ends early",
+  "DeviceWeights.upload() frees the buffer of a tensor whose file cannot be read",
   async (gpu) => {
     class Cut extends CountingFiles {
       override read(file: string, offset: number, into: Uint8Array): Promise<void> {

@@ -20,7 +20,7 @@ const CASES = [
 
 for (const [folder, file, numOfOrt] of CASES) {
   gpuTest(
-    `${file}: weights are in buffers once, and sessions keep only small constants`,
+    `DeviceWeights.upload() stores the weights of ${file} once, and sessions keep only small constants`,
     async (gpu) => {
       await using files = new FolderFiles(fileURLToPath(new URL(folder, import.meta.url)));
       const result = cutGraph(await readModel(files, file), { contextLength: 64 });

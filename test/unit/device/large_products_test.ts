@@ -103,7 +103,7 @@ async function run(session: GraphSession, numRows: number): Promise<Float32Array
 }
 
 for (const [name, form] of Object.entries(CASES)) {
-  gpuTest(`divideLargeProducts(): ${name}`, async (gpu) => {
+  gpuTest(`divideLargeProducts() does not change the results of ${name}`, async (gpu) => {
     const { model, files } = await makeModel(form);
     const total = Math.max(...model.graph.initializers.map(countStoredBytes));
     const maxBytes = Math.ceil(total / 3);
@@ -183,13 +183,13 @@ gpuTest(
     assertClose(got!, want!, { abs: 1e-5, rel: 1e-5 });
     await whole.release();
     await padded.release();
-    // A width that kernels can load as vectors.
+    // A width that is a multiple of 4 is not padded.
     const { model: even } = await makeModel(CASES["MatMul"]!);
     assert.equal(padProducts(even), even);
   },
 );
 
-Deno.test("readTiedTable() and divideLargeProducts() do not change unknown operators", async () => {
+Deno.test("readTiedTable() does not change a table that is not transposed, nor divideLargeProducts() a product whose parts exceed the limit", async () => {
   const table = constant("table", [K, N], floats(K * N));
   const { model } = await makeModel({
     nodes: [makeNode("MatMul", ["x", "table"], ["y"])],

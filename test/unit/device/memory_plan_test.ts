@@ -1,4 +1,4 @@
-/** Large weights are packed the same on a separate thread; if that fails, this thread packs them. */
+/** Large weights are packed on a separate thread; if that fails, this thread packs them. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ const LEVELS = OUTPUTS * K / 2;
 const SCALES = OUTPUTS * K / 32;
 const FILE = "weights.bin";
 
-/** Levels that do not repeat at row boundaries, followed by scales in half precision. */
+/** Makes levels that do not repeat at row boundaries, followed by scales in half precision. */
 function makeWeights(): Uint8Array {
   const bytes = new Uint8Array(LEVELS + SCALES * 2);
   const period = 1_000_003;
@@ -46,7 +46,7 @@ const stored = (
   data: { kind: "file", file: FILE, offset, length },
 });
 
-/** An empty memory, and the matrix to pack into it. */
+/** Reserves an empty memory for a matrix. */
 function plan() {
   const arena = new RowArena(1);
   const format = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
@@ -78,14 +78,14 @@ async function withWeights(
   }
 }
 
-/** The matrix packed by this thread. */
+/** Packs the matrix on this thread. */
 async function packedHere(files: FolderFiles): Promise<Uint8Array> {
   const { rows, matrices, packed } = plan();
   await packMatrices(rows, matrices, files);
   return packed();
 }
 
-Deno.test("a thread packs the same as this one", () =>
+Deno.test("packWeights() packs the same bytes on a separate thread as on this one", () =>
   withWeights(async (_, files) => {
     const { packed, ...planned } = plan();
     using stderr = new CapturedStderr("warn");
@@ -106,7 +106,7 @@ Deno.test("packWeights() packs on this thread if another cannot", () =>
     assert.equal(Buffer.compare(packed(), wanted), 0);
   }));
 
-Deno.test("a file that is too short is refused", () =>
+Deno.test("packWeights() refuses a file that is too short", () =>
   withWeights(async (folder, files) => {
     await Deno.truncate(join(folder, FILE), LEVELS);
     using _stderr = new CapturedStderr("warn");

@@ -34,7 +34,7 @@ gpuTest("a backend may be disposed of while the runtime is being loaded", async 
 });
 
 gpuTest(
-  "a GPU that cannot be opened is refused if it is required, and otherwise the CPU is used",
+  "openBackend() refuses a GPU that cannot be opened if it is required, and otherwise uses the CPU",
   async () => {
     const { requestAdapter } = GPU.prototype;
     const { requestDevice } = GPUAdapter.prototype;
@@ -45,7 +45,7 @@ gpuTest(
         name: "StartupError",
         message: "the GPU cannot be opened: no memory is left",
       });
-      // The only adapter here is a software one, which `auto` skips.
+      // `auto` skips software adapters, so this one claims to be hardware.
       GPU.prototype.requestAdapter = async function (options) {
         const adapter = await requestAdapter.call(this, options);
         Object.defineProperty(adapter, "info", { value: { isFallbackAdapter: false } });

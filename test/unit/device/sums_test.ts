@@ -6,7 +6,7 @@ import { Downloads } from "../../fixtures/engine/downloads.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
-/** Sums of one to four tensors, the last of them broadcast. */
+/** Builds sums of one to four tensors. In the sum of four, one tensor is broadcast. */
 function buildSums(): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const [x, double, negative] = [
@@ -26,7 +26,7 @@ function buildSums(): Uint8Array<ArrayBuffer> {
   });
 }
 
-gpuTest("WebGpuBackend.openModel() computes sums on the GPU", async (gpu) => {
+gpuTest("WebGpuBackend.openModel() computes sums on the GPU, without downloads", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
   const model = await decodeModel(buildSums());
   const files = {

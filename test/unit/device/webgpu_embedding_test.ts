@@ -98,7 +98,7 @@ function idsTensor(ids: readonly number[]): Tensor {
   return new Tensor("int64", BigInt64Array.from(ids, BigInt), [1, ids.length]);
 }
 
-/** Bytes of the rows for {@linkcode IDS}, in hexadecimal. */
+/** Looks up the rows of {@linkcode IDS}. @returns their bytes in hexadecimal. */
 async function lookUp(
   gpu: GpuContext,
   session: GraphSession,
@@ -117,42 +117,46 @@ async function lookUp(
 
 for (const [name, makeCase] of Object.entries(CASES)) {
   for (const dtype of ["float32", "float16"] as const) {
-    gpuTest(`WebGpuBackend.openEmbedding(): ${name} in ${dtype}`, async (gpu) => {
-      await withModel(makeCase(dtype), dtype, async (folder) => {
-        const backend = await WebGpuBackend.create(gpu);
-        const files = new FolderFiles(folder);
-        const model = await readModel(files, "model.onnx");
-        const theirs = await backend.openModel(model, files);
-        const ours = await backend.openEmbedding(model, files);
-        // The table's own file stays open.
-        await files[Symbol.asyncDispose]();
-        assert.deepEqual(ours.inputs.map(({ name }) => name), ["ids"]);
-        assert.equal(ours.outputs[0]!.type, dtype);
-        assert.equal(ours.outputs[0]!.shape.at(-1), WIDTH);
+    gpuTest(
+      `WebGpuBackend.openEmbedding() looks up the same rows as ONNX Runtime: ${name} in ${dtype}`,
+      async (gpu) => {
+        await withModel(makeCase(dtype), dtype, async (folder) => {
+          const backend = await WebGpuBackend.create(gpu);
+          const files = new FolderFiles(folder);
+          const model = await readModel(files, "model.onnx");
+          const theirs = await backend.openModel(model, files);
+          const ours = await backend.openEmbedding(model, files);
+          // The embedding has opened the file for itself.
+          await files[Symbol.asyncDispose]();
+          assert.deepEqual(ours.inputs.map(({ name }) => name), ["ids"]);
+          assert.equal(ours.outputs[0]!.type, dtype);
+          assert.equal(ours.outputs[0]!.shape.at(-1), WIDTH);
 
-        const wanted = await lookUp(gpu, theirs);
-        assert.equal(await lookUp(gpu, ours), wanted);
-        const storage = backend.allocate(IDS.length * WIDTH * 4);
-        const destination = storage.tensor(dtype, [1, IDS.length, WIDTH]);
-        assert.equal(await lookUp(gpu, ours, destination), wanted);
-        assert.equal(await lookUp(gpu, ours, destination), wanted, "from the cache");
+          const wanted = await lookUp(gpu, theirs);
+          assert.equal(await lookUp(gpu, ours), wanted);
+          const storage = backend.allocate(IDS.length * WIDTH * 4);
+          const destination = storage.tensor(dtype, [1, IDS.length, WIDTH]);
+          assert.equal(await lookUp(gpu, ours, destination), wanted);
+          assert.equal(await lookUp(gpu, ours, destination), wanted, "rows from the cache");
 
-        for (const id of [-1, ROWS]) {
-          await assert.rejects(ours.run({ ids: idsTensor([0, id]) }), {
-            name: "RangeError",
-            message: `Token ${id} has no embedding: the table has ${ROWS} rows.`,
-          });
-        }
-        await ours.release();
-        await theirs.release();
-        storage.dispose();
-      });
-    }, { ignore: dtype === "float16" && !HAS_F16 });
+          for (const id of [-1, ROWS]) {
+            await assert.rejects(ours.run({ ids: idsTensor([0, id]) }), {
+              name: "RangeError",
+              message: `Token ${id} has no embedding: the table has ${ROWS} rows.`,
+            });
+          }
+          await ours.release();
+          await theirs.release();
+          storage.dispose();
+        });
+      },
+      { ignore: dtype === "float16" && !HAS_F16 },
+    );
   }
 }
 
 gpuTest(
-  "WebGpuBackend.openEmbedding() reports a table with a missing end",
+  "WebGpuBackend.openEmbedding() reports a file that ends within the table",
   async (gpu) => {
     await withModel(CASES["Gather"]!("float32"), "float32", async (folder) => {
       const backend = await WebGpuBackend.create(gpu);

@@ -21,7 +21,7 @@ type FloatType = "float32" | "float16";
 interface Case {
   readonly node: Node;
   readonly constants: readonly Constant[];
-  /** Names of the constants to make inputs. */
+  /** Names of the constants that become inputs. */
   readonly lifted: readonly string[];
 }
 
@@ -159,7 +159,7 @@ gpuTest(
     await given.release();
     const before = destroyed.count;
     await reading.release();
-    assert.ok(destroyed.count > before, "its weights are freed");
+    assert.ok(destroyed.count > before, "the session frees its weights");
     weights.dispose();
     // Nodes with subgraphs may read any constant.
     const branching = { ...model.graph.nodes[0]!, opType: "If", attributes: [branchAttribute()] };
@@ -169,7 +169,7 @@ gpuTest(
   },
 );
 
-/** An attribute that contains a graph. */
+/** Makes an attribute that contains a graph. */
 function branchAttribute() {
   const message = new MessageWriter().text(1, "then_branch").bytes(6, new Uint8Array(0)).int(20, 5);
   return { name: "then_branch", message: message.finish() };

@@ -57,13 +57,13 @@ gpuTest("GpuContext.lost resolves after the device is destroyed", async () => {
   assert.equal((await gpu.lost).reason, "destroyed");
 });
 
-gpuTest("createBuffer() is counted", (gpu) => {
+gpuTest("createBuffer() increases GpuContext.counts.buffers", (gpu) => {
   const before = gpu.counts.buffers;
   createBuffer(gpu, { size: 16, usage: GPUBufferUsage.STORAGE }).destroy();
   assert.equal(gpu.counts.buffers, before + 1);
 });
 
-/** Adapters as Deno describes them: the number of the vendor, and the driver's name. */
+/** Adapters as Deno describes them: the vendor's number, and the name that the driver gives. */
 const SHARING = [
   ["0", "Apple M2 Pro"],
   ["32902", "Intel(R) Iris(R) Xe Graphics"],

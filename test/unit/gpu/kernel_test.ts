@@ -128,10 +128,10 @@ Deno.test("explainError() gives advice if a device is out of memory", () => {
   assert.equal(explainError(new GPUValidationError("a fault")), "a fault");
 });
 
-gpuTest("Kernel.encode() requires every tensor and no other", (gpu) => {
+gpuTest("Kernel.encode() has a type that requires every tensor and no other", (gpu) => {
   const kernel = Kernel.get(gpu, SCALE);
   const buffer = createFloats(gpu, [0]);
-  // Only the type checker runs this.
+  // Only the type checker tests this: the function is never called.
   const calls = (pass: GPUComputePassEncoder) => {
     // @ts-expect-error: `product` is missing.
     kernel.encode(pass, { source: buffer }, [1]);

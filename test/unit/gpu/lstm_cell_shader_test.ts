@@ -4,7 +4,7 @@ import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
-/** Shaders of LSTM cells that were created on any device. Cases that differ only in their sizes share a shader. */
+/** LSTM cell shaders that were created on any device. Cases that differ only in their sizes share a shader. */
 const cells: string[] = [];
 const { createShaderModule } = GPUDevice.prototype;
 GPUDevice.prototype.createShaderModule = function (descriptor) {

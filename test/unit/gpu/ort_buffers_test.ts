@@ -29,7 +29,7 @@ class Created implements Disposable {
   }
 }
 
-/** Copies words to a new readable buffer, and maps it. @returns the words, and whether mapping waited for a timer. */
+/** Copies words to a new readable buffer, and maps it. @returns what was read, and whether a timer ran meanwhile. */
 async function download({ device }: GpuContext, words: Uint32Array<ArrayBuffer>) {
   const source = device.createBuffer({
     label: "source",
@@ -80,7 +80,7 @@ gpuTest(
       const results = await together();
       results.forEach(({ read }, i) => assert.deepEqual(read, counting(i + 1, 100)));
     }
-    // Four in the first round; of these two are kept, and two more created in each round after it.
+    // Four are created in the first round. Two are kept, so each later round creates two more.
     assert.equal(created.downloads.length, 8);
     const large = counting(7, 2 ** 20 + 2);
     for (let i = 0; i < 2; i++) assert.deepEqual((await download(gpu, large)).read, large);
@@ -91,7 +91,7 @@ gpuTest(
 );
 
 gpuTest(
-  "keepDownloadBuffers() does nothing on versions of Deno that are not verified",
+  "keepDownloadBuffers() does nothing unless takesRangeEarly is true",
   async () => {
     const gpu = await openTestDevice();
     const device = { createBuffer: () => assert.fail() } as unknown as GPUDevice;
@@ -102,7 +102,7 @@ gpuTest(
   },
 );
 
-/** A graph with an operator that ONNX Runtime only has for the CPU: its inputs are downloaded. */
+/** Opens a graph with an operator that ONNX Runtime has only on the CPU: the operator's inputs are downloaded. */
 function openSum(gpu: GpuContext) {
   const model = buildModel({
     nodes: [makeNode("Neg", ["x"], ["negative"]), makeNode("Sum", ["negative", "x", "x"], ["y"])],
@@ -123,7 +123,7 @@ gpuTest("ONNX Runtime's downloads are correct in kept buffers", async (gpu) => {
   await session.release();
 });
 
-gpuTest("a download of ONNX Runtime in a kept buffer fails after the device is lost", async () => {
+gpuTest("a download into a kept buffer fails after the device is lost", async () => {
   const gpu = await openTestDevice();
   for (let i = 0; i < 3; i++) await download(gpu, counting(i, 8));
   gpu.device.destroy();

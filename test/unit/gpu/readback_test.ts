@@ -4,7 +4,7 @@ import { canTakeRangeEarly } from "../../../src/gpu/ort_buffers.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
-/** A buffer with the 32-bit words `first`, `first + 1`, … */
+/** Makes a buffer with the 32-bit words `first`, `first + 1`, … */
 function createCounting(gpu: GpuContext, first: number, length: number): GPUBuffer {
   const buffer = createBuffer(gpu, {
     size: length * 4,

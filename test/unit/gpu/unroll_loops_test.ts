@@ -6,7 +6,7 @@ import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 
-/** Shaders of tiled products that devices receive. */
+/** Shaders of tiled products that were created on any device. */
 const tiled: string[] = [];
 const { createShaderModule } = GPUDevice.prototype;
 GPUDevice.prototype.createShaderModule = function (descriptor) {
@@ -17,7 +17,7 @@ GPUDevice.prototype.createShaderModule = function (descriptor) {
 const loop = (counter: string, bound: string, body: string) =>
   `for (var ${counter} = 0; ${counter} < ${bound}; ${counter} = ${counter} + 1) {${body}}`;
 
-Deno.test("unrollLoops() unrolls loops to numbers, constants and their quotients", () => {
+Deno.test("unrollLoops() unrolls loops that are bounded by numbers, constants or their quotients", () => {
   const constants = "const rows = 2;\nconst tile: u32 = 8u;\n";
   const twice = "{ const i: i32 = 0;f(i);}\n{ const i: i32 = 1;f(i);}\n";
   for (const bound of ["2", "rows", "i32(rows)", "tile / 4", "i32(tile / 4)"]) {
@@ -62,7 +62,7 @@ Deno.test("unrollTiles() does not change other shaders", () => {
 
 const QUANTIZED = { columns: 130, inner: 96, block: 32 };
 
-/** A product with weights of 4 bits. */
+/** Builds a product with weights of 4 bits. */
 function buildQuantized() {
   const { columns, inner, block } = QUANTIZED;
   const numBlocks = columns * inner / block;
@@ -88,7 +88,7 @@ function buildQuantized() {
   });
 }
 
-/** A product, a 1-D and a 2-D convolution, with sizes that are and are not multiples of the tiles. */
+/** Builds two products, a 1-D and a 2-D convolution. Some sizes are multiples of the tiles, others are not. */
 function buildProducts() {
   const graph = new GraphBuilder();
   const names = ["wide", "narrow", "series", "image"];

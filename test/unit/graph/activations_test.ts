@@ -85,7 +85,7 @@ function findIn(nodes: readonly Node[]): ReturnType<typeof findActivation> {
   return findActivation(new GraphIndex({ ...graph, valueInfos: [], rest: [] }), "y");
 }
 
-/** All values of a graph. */
+/** Computes all values of a graph. */
 function run(pattern: readonly Step[], values: Readonly<Record<string, number>>) {
   const known: Record<string, number> = { ...CONSTANTS, ...values };
   for (const [opType, [left, right], output] of pattern) {
@@ -94,7 +94,7 @@ function run(pattern: readonly Step[], values: Readonly<Record<string, number>>)
   return known;
 }
 
-/** Every pattern with one of its inputs or operators replaced. */
+/** Yields the pattern with each of its inputs and operators replaced, one at a time. */
 function* makeVariants(pattern: readonly Step[]): Generator<readonly Step[]> {
   for (const [at, [opType, inputs, output]] of pattern.entries()) {
     const names = [

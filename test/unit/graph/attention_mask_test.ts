@@ -8,7 +8,7 @@ import {
 } from "../../../src/graph/attention/attention_mask.ts";
 import type { Lengths } from "../../../src/graph/probes.ts";
 
-/** A mask from a function of query and key positions, counted from the sequence's start. */
+/** Makes a mask from a function of query and key positions, counted from the sequence's start. */
 function makeMask(sees: (query: number, key: number) => boolean): MaskReader {
   return ({ pastLength, numTokens }) => {
     const total = pastLength + numTokens;
@@ -104,7 +104,7 @@ Deno.test("readVisibility() refuses biases and masks that differ by head", () =>
   assert.throws(() => readVisibility(byHead, lengths, "it"), /differs from head to head/);
 });
 
-/** The causal mask of two heads with their biases by distance, plus a number for each whole row. */
+/** Makes a causal mask with each head's bias by distance, plus a number for each whole row. */
 function makeBias(rowTerm: (row: number) => number, slopes = [-0.5, 0.25]) {
   const [past, total] = [lengths.pastLength, lengths.pastLength + lengths.numTokens];
   const data = slopes.flatMap((slope) =>
@@ -138,7 +138,7 @@ Deno.test("findSlopes() finds none in masks and in windows of one key", () => {
   for (const mask of [hidden, one]) assert.equal(findSlopes(mask, lengths), undefined);
 });
 
-Deno.test("readVisibility() does not guess at masks of other sizes", () => {
+Deno.test("readVisibility() returns undefined for masks of other sizes or without elements", () => {
   const short = { dtype: "bool", shape: [2, 2], data: Float64Array.of(1, 1, 1, 1) } as const;
   assert.equal(readVisibility(short, lengths, "it"), undefined);
   assert.equal(readVisibility({ dtype: "bool", shape: [2, 3] }, lengths, "it"), undefined);

@@ -79,7 +79,7 @@ const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly numbe
   // First the position, its sum with the token, and queries, keys and values. Then the output and the queries to the
   // encoder. Then the output, two products of the MLP, and the next layer's queries, keys and values.
   ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
-  // Inputs and outputs of the attentions are f32.
+  // More, because the attentions' inputs and outputs are cast: they are f32.
   ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
 ];
 
@@ -125,7 +125,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
   assert.match((compiled[2] as { refused: string }).refused, /no kernel for HardSigmoid/);
 });
 
-Deno.test("on the CPU a layer has four products if its parts are whole groups of outputs", async () => {
+Deno.test("cutForCpu() leaves four products per layer if merged ones are whole groups of outputs", async () => {
   const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
   await using files = new FolderFiles(`${folder}/onnx`);
   const result = cutGraph(await readModel(files, "model.onnx"), { contextLength: 512 });

@@ -112,7 +112,7 @@ const LAYER = [
   node("Add", ["g", "beta"], "y"),
 ];
 
-Deno.test("findNorm() finds a root mean square in any spelling", () => {
+Deno.test("findNorm() finds an RMS norm in different spellings", () => {
   for (const [name, nodes] of Object.entries(SPELLED)) {
     const found = find(nodes);
     assert.deepEqual(found?.params, { kind: "rms", epsilon: 0.25, hasBeta: false }, name);
@@ -121,7 +121,7 @@ Deno.test("findNorm() finds a root mean square in any spelling", () => {
   }
 });
 
-Deno.test("findNorm() finds factors plus 1", async () => {
+Deno.test("findNorm() adds 1 to the factors of an RMS norm if the graph does", async () => {
   const found = find(PLUS_ONE);
   assert.deepEqual(await getValues(found!.gamma), [2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.25]);
 });
@@ -157,7 +157,7 @@ const UNARY: Readonly<Record<string, (a: number) => number>> = {
 };
 const average = (values: readonly number[]) => values.reduce((a, b) => a + b) / values.length;
 
-/** The mean over the columns, or over the rows. */
+/** Computes the mean over the columns, or over the rows. */
 function reduceMean(rows: Rows, axes: string): Rows {
   if (axes === "last") return rows.map((row) => [average(row)]);
   return [rows[0]!.map((_, column) => average(rows.map((row) => row[column]!)))];
@@ -168,12 +168,12 @@ async function getValues(tensor: Tensor): Promise<number[]> {
   return [...new Float32Array(bytes.slice().buffer)];
 }
 
-/** All values of a graph. */
+/** Computes all values of a graph. */
 function run(nodes: readonly Node[], given: ReadonlyMap<string, Rows>): Map<string, Rows> {
   const values = new Map(given);
   for (const each of nodes) {
     const { opType, inputs: [left, right], outputs } = each;
-    // Without the axis the means are broadcast to other elements.
+    // Means without their axis would be broadcast along another one: NaN marks such a graph as wrong.
     if (readIntAttribute(each, "keepdims") === 0) {
       values.set(outputs[0]!, [[NaN]]);
       continue;
@@ -189,7 +189,7 @@ function run(nodes: readonly Node[], given: ReadonlyMap<string, Rows>): Map<stri
   return values;
 }
 
-/** The result of a norm that was found. */
+/** Computes the result of a norm that was found. */
 async function normalize(
   { params: { kind, epsilon }, gamma, beta, inputs }: NonNullable<ReturnType<typeof findNorm>>,
   values: ReadonlyMap<string, Rows>,
@@ -207,7 +207,7 @@ async function normalize(
   });
 }
 
-/** The graph with one of its inputs, operators, axes or attributes replaced. */
+/** Yields the graph with each of its inputs, operators, axes and attributes replaced, one at a time. */
 function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   const constants = CONSTANTS.map(({ name }) => name).filter((name) => !/last|first/.test(name));
   for (const [at, changed] of nodes.entries()) {
@@ -280,7 +280,7 @@ Deno.test("findNorm() accepts norm operators over the last axis, with constant f
   }
 });
 
-Deno.test("readSkipBias() returns the bias that a norm of a sum adds to it", () => {
+Deno.test("readSkipBias() returns the bias that a norm of a sum adds to the sum", () => {
   const makeBias = (opType: string, inputs: readonly string[]) => {
     const norm = makeNode(opType, inputs, ["y"]);
     return readSkipBias(indexOf([norm]), norm)?.name;

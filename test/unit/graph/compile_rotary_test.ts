@@ -67,7 +67,7 @@ Deno.test("findRotation() finds a rotation of halves, and nothing similar", () =
   assert.equal(find(same), undefined, "no minus");
 });
 
-Deno.test("findRotation() finds halves that are rotated in products of their own, and nothing similar", () => {
+Deno.test("findRotation() finds halves that are rotated by separate products, and nothing similar", () => {
   const sums = (minuend = ["a", "cos"], addend = ["a", "sin"]) => [
     makeNode("Split", ["x"], ["a", "b"], { attributes: { axis: 3 } }),
     makeNode("Mul", minuend, ["aCos"]),
@@ -136,7 +136,7 @@ Deno.test("findRotation() finds a rotation of neighbours, and not halves joined 
   ];
   const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: true };
   assert.deepEqual(find(turned(true)), found);
-  // All odd elements before all even ones are no rotation.
+  // Joining all odd elements and all even ones is no rotation.
   assert.equal(find(turned(false)), undefined);
 });
 
@@ -191,7 +191,7 @@ function runOne({ opType, inputs, outputs, ...node }: Node, values: Map<string, 
   }
 }
 
-/** The result of a rotation that was found. */
+/** Computes the result of a rotation that was found. */
 function rotate(
   { input, cos, sin, size, isInterleaved }: NonNullable<ReturnType<typeof findRotation>>,
   values: ReadonlyMap<string, Rows>,
@@ -206,7 +206,7 @@ function rotate(
   });
 }
 
-/** The graph with one of its inputs, operators or axes replaced. */
+/** Yields the graph with each of its inputs, operators and axes replaced, one at a time. */
 function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   for (const [at, node] of nodes.entries()) {
     const before = nodes.slice(0, at).flatMap(({ outputs }) => outputs);
@@ -283,7 +283,7 @@ Deno.test("findRotation() finds a rotation only if the graph computes it", () =>
       for (const node of variant) runOne(node, values);
       const wanted = rotate(found, values);
       const computed = values.get(name)!.flat();
-      // Incompatible shapes: such a graph cannot run.
+      // NaN stands for incompatible shapes: such a graph cannot run.
       if (computed.some(Number.isNaN)) continue;
       const isSame = computed.length === wanted.length &&
         computed.every((value, i) => Math.abs(value - wanted[i]!) < 1e-9);
@@ -326,7 +326,7 @@ Deno.test("PositionTables.getTable() tabulates by position the values that a gra
       makeNode("Cos", ["angles"], ["narrow"]),
       makeNode("Mul", ["x", "cos"], ["rotated"]),
     ], constants),
-    // The next segment computes it again.
+    // The next segment computes the cosines again.
     makeSegment(1, [...angles("/again"), makeNode("Cos", ["angles/again"], ["again"])], constants),
   ];
   const positions = { name: "positions", dtype: "int64", shape: [1, "tokens"] } as const;
@@ -345,7 +345,7 @@ Deno.test("PositionTables.getTable() tabulates by position the values that a gra
     assert.equal(first, Math.fround(Math.cos(position)));
     assert.equal(second, Math.fround(Math.cos(Math.fround(position * tenth))));
   }
-  // Equal computations share a table; another width has none.
+  // Equal computations share a table. There is no table of another width.
   assert.equal(tables.getTable("again", 3)?.name, tables.getTable("narrow", 3)?.name);
   assert.equal(tables.getTable("cos", 4), undefined);
   assert.equal(tables.getTable("rotated", 3), undefined);

@@ -76,7 +76,7 @@ Deno.test("compileSegment() fuses a norm's own bias into the product before it",
   assert.ok(first?.kind === "matvec" && second?.kind === "matvec");
   assert.deepEqual([first.tensors.bias, first.tensors.residual], ["vector", "r"]);
   assert.deepEqual([second.params.norm?.kind, second.tensors.residual], ["layer", "s"]);
-  // No product can include it.
+  // Here no product is before the norm.
   const refused = compileSegment(
     makeSegment([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
     {
@@ -135,7 +135,7 @@ Deno.test("compileSegment() computes a sum once, for any number of readers", () 
   assert.deepEqual(alone.program.dispatches.map(({ kind }) => kind), ["norm", "matvec", "norm"]);
 });
 
-Deno.test("compileSegment() casts between the type of the weights and those of rows", () => {
+Deno.test("compileSegment() casts rows to the type of the weights, and results back", () => {
   const half = (name: string, shape: readonly number[]) =>
     constant(name, [...shape], new Float16Array(shape.reduce((a, b) => a * b, 1)));
   const cast = (input: string, output: string, to: 1 | 10) =>
@@ -189,7 +189,7 @@ Deno.test("compileSegment() runs operations separately that no product can inclu
   );
 });
 
-Deno.test("compileSegment() finds activations in any spelling", () => {
+Deno.test("compileSegment() fuses activations in basic operators into the product", () => {
   const cases: Record<string, readonly Node[]> = {
     silu: [makeNode("Sigmoid", ["p"], ["s"]), makeNode("Mul", ["p", "s"], ["y"])],
     relu_squared: [makeNode("Relu", ["p"], ["s"]), makeNode("Mul", ["s", "s"], ["y"])],
@@ -248,7 +248,7 @@ Deno.test("compileSegment() finds activations in any spelling", () => {
   );
 });
 
-Deno.test("compileSegment() writes the parts of a divided product next to each other, followed by its soft cap", () => {
+Deno.test("compileSegment() writes the parts of a divided product next to each other, and then applies the soft cap", () => {
   const half = constant("half", [WIDTH, WIDTH / 2], new Float32Array(WIDTH * WIDTH / 2));
   const dispatches = compile([
     makeNode("SimplifiedLayerNormalization", ["x", "gamma"], ["n"]),

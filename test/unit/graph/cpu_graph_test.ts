@@ -88,7 +88,7 @@ for (
 ) {
   const { columns, rows, blockSize, hasZeroPoints } = packed;
   const zeroPoints = hasZeroPoints ? "zero points" : "no zero points";
-  Deno.test(`expandQuantized() keeps [${columns}, ${rows}] in blocks of ${blockSize} with ${zeroPoints}`, async () => {
+  Deno.test(`expandQuantized() keeps the results of [${columns}, ${rows}] in blocks of ${blockSize} with ${zeroPoints}`, async () => {
     const bytes = packedModel(packed);
     const wanted = await run(bytes, columns);
     await withModel(bytes, async (model, files) => {
@@ -134,7 +134,7 @@ Deno.test("expandQuantized() expands the table of a GatherBlockQuantized", async
   });
 });
 
-Deno.test("expandQuantized() does not change other widths than 4 bits", async () => {
+Deno.test("expandQuantized() does not change weights of 8 bits", async () => {
   await withModel(
     packedModel({ columns: 64, rows: 4, blockSize: 32, hasZeroPoints: false }),
     (model) => {
@@ -151,7 +151,7 @@ Deno.test("expandQuantized() does not change other widths than 4 bits", async ()
   );
 });
 
-Deno.test("expandQuantized() leaves a model packed if it would need too much memory", async () => {
+Deno.test("expandQuantized() leaves a model packed if expanded weights would need too much memory", async () => {
   await withModel(
     packedModel({ columns: 64, rows: 4, blockSize: 32, hasZeroPoints: false }),
     (model) => {
@@ -190,7 +190,7 @@ async function buildVocoder(): Promise<ModelProto> {
   const longer = graph.add("ConvTranspose", [leaky(sum), graph.weights([64, 16, 4], 0.2)], {
     attributes: { kernel_shape: [4], strides: [2], pads: [1, 0], output_padding: [1] },
   });
-  // A norm reads the series.
+  // The mean is of the 1-D series.
   const mean = graph.add("ReduceMean", [longer], { attributes: { axes: [2] } });
   const narrow = conv(graph.add("Sub", [longer, mean]), { from: 16, to: 16, dilation: 1 });
   graph.add("Tanh", [narrow], { outputs: ["y"] });
@@ -241,7 +241,7 @@ Deno.test("makeConvolutionsPlanar() keeps tensors 2-D between convolutions", asy
   const reshapes = graph.nodes.filter(({ opType }) => opType === "Reshape").map(({ inputs }) =>
     inputs[0]
   );
-  // The input, the longer series that the norm reads, and an output.
+  // One for the input, one for the longer series that the mean is of, and one for an output.
   assert.equal(reshapes.length, 3, reshapes.join(", "));
 });
 
@@ -254,7 +254,7 @@ Deno.test("makeConvolutionsPlanar() does not change convolutions with too little
   ]);
 });
 
-Deno.test("makeConvolutionsPlanar() returns a graph without such convolutions unchanged", async () => {
+Deno.test("makeConvolutionsPlanar() returns a graph without convolutions unchanged", async () => {
   const graph = new GraphBuilder();
   graph.add("Relu", ["x"], { outputs: ["y"] });
   const model = await decodeModel(graph.build({

@@ -47,7 +47,7 @@ async function moveInside(
   return await withWeightsInside(await readModel(files, ""), files);
 }
 
-/** A model with all its weights inside the graph. */
+/** Writes a model with all its weights inside the graph. */
 export async function withWeightsInside(
   model: ModelProto,
   files: ModelFiles,

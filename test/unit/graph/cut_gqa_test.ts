@@ -19,7 +19,7 @@ import {
 
 const CONTEXT = 64;
 
-/** Rotary tables of `dim / 2` angles. */
+/** Adds rotary tables of `dim / 2` angles. */
 function tables(graph: DecoderBuilder, dim: number): [string, string] {
   const table = (name: string, of: (angle: number) => number) => {
     const data = Float32Array.from({ length: CONTEXT * dim / 2 }, (_, i) => {
@@ -31,12 +31,12 @@ function tables(graph: DecoderBuilder, dim: number): [string, string] {
   return [table("cos", Math.cos), table("sin", Math.sin)];
 }
 
-/** Norms of heads: inside the attention, or before it. */
+/** Whether heads are normalised inside the attention, or by nodes in front of it. */
 type Norms = "inside" | "in front";
 const NORM_WEIGHTS = Float32Array.from({ length: 16 }, (_, i) => 0.5 + (i * 5) % 16 / 16);
 const EPSILON = { float: 1e-3 };
 
-/** Rows whose heads are normalised one by one. */
+/** Normalises each head of the rows. */
 function normHeads(
   graph: DecoderBuilder,
   rows: string,
@@ -50,7 +50,7 @@ function normHeads(
   return graph.add("Reshape", [norm, graph.ints([0, 0, count * headDim])]);
 }
 
-/** GroupQueryAttention with these attributes. */
+/** Makes a GroupQueryAttention with these attributes. */
 function gqa(
   attributes: Readonly<Record<string, AttributeValue>>,
   options: {
@@ -92,14 +92,14 @@ function gqa(
   };
 }
 
-Deno.test("cutGraph() uses floats if a GroupQueryAttention quantises its cache", async () => {
+Deno.test("cutGraph() caches float32 if a GroupQueryAttention quantises its cache", async () => {
   const attributes = { k_quant_type: "PER_TENSOR", v_quant_type: "PER_TENSOR" };
   const model = decoder(gqa(attributes, { isQuantized: true }), { cacheDtype: "int8" });
   const { attentions } = await assertSameAsWhole(model, { truth: decoder(gqa({})) });
   assert.equal(attentions[0]!.dtype, "float32");
 });
 
-Deno.test("cutGraph() cuts GroupQueryAttention without rotary and reads an absent scale or 0 as 1/sqrt", async () => {
+Deno.test("cutGraph() cuts GroupQueryAttention without rotary and reads an absent scale or 0 as 1/sqrt(headDim)", async () => {
   for (const attributes of [{}, { scale: { float: 0 } }]) {
     const { attentions, segments } = await assertSameAsWhole(decoder(gqa(attributes)));
     assert.equal(segments.length, 3);
@@ -176,7 +176,7 @@ Deno.test("cutGraph() reads smooth_softmax as sinks of zero", async () => {
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
 });
 
-/** Rotary tables that an `If` selects: sequences longer than `limit` read tables with doubled values. */
+/** Adds rotary tables that an `If` selects: sequences longer than `limit` read tables with doubled values. */
 function chosenTables(graph: DecoderBuilder, limit: number): [string, string] {
   const [cos, sin] = tables(graph, 16);
   const long = [cos, sin].map((name) => {
@@ -223,7 +223,7 @@ Deno.test("cutGraph() joins rotary tables that are selected by the sequence's le
   const { cos } = node!.rotary!;
   assert.deepEqual(cos.shape, [20 + CONTEXT, 8]);
   const rows = new Float32Array((await readStoredBytes(cos, files)).slice().buffer);
-  // Row 3 of the short table, and of the long one.
+  // Row 3 of the long table has twice the values of row 3 of the short one.
   assert.deepEqual(
     rows.slice((20 + 3) * 8, (20 + 4) * 8),
     rows.slice(3 * 8, 4 * 8).map((x) => 2 * x),

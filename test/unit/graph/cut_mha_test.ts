@@ -5,7 +5,7 @@ import { type AddAttention, decoder, type DecoderBuilder, projections } from "./
 /** As many key-value heads as query heads, which MultiHeadAttention requires. */
 const SIZES = { kvHeads: 4 };
 
-/** MultiHeadAttention of projections; `extra`: bias, key_padding_mask and attention_bias. */
+/** Makes a MultiHeadAttention of projections. `extra` adds bias, key_padding_mask and attention_bias. */
 function mha(
   attributes: Readonly<Record<string, number>>,
   extra: (graph: DecoderBuilder) => readonly string[] = () => ["", "", ""],
@@ -23,7 +23,7 @@ function mha(
     });
 }
 
-/** The mask that ONNX Runtime's builder computes, `[1, 1, tokens, total]`, 0 or the lowest float. */
+/** Adds the mask of ONNX Runtime's model builder, `[1, 1, tokens, total]`, of 0 and the lowest float. */
 function causalBias(graph: DecoderBuilder): string {
   const name = "causal_bias";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
@@ -52,8 +52,8 @@ Deno.test("cutGraph() cuts MultiHeadAttention that is causal by its attention_bi
 });
 
 /**
- * The older version of that mask: the prompt's triangle, stretched over the past. It is valid for a prompt or a single
- * token.
+ * Adds the mask of older versions of that builder: the prompt's triangle, stretched over the past. It is valid only for
+ * a prompt or a single token.
  */
 function stretchedBias(graph: DecoderBuilder): string {
   const name = "stretched_bias";
@@ -71,7 +71,7 @@ function stretchedBias(graph: DecoderBuilder): string {
   return graph.add("Expand", [triangle, shape], { outputs: [name] });
 }
 
-/** q, k and v packed head by head, `[1, tokens, heads, parts, size]`: all of them, or k and v. */
+/** Makes an attention whose q, k and v, or only k and v, are packed head by head: `[1, tokens, heads, parts, size]`. */
 function packed(parts: 2 | 3): AddAttention {
   return (graph, layer) => {
     const { heads, headDim } = graph.sizes;

@@ -10,7 +10,7 @@ const SHARED = new URL("../../../../shared/models/", import.meta.url).pathname;
 interface Conversation {
   readonly prompt: readonly number[];
   readonly reply: readonly number[];
-  /** Smallest distance of the two best logits during generation. */
+  /** Smallest difference between the two largest logits in any step of the reply. */
   readonly margin: number;
 }
 
@@ -41,7 +41,7 @@ function exists(path: string): boolean {
   }
 }
 
-/** The golden conversations. */
+/** Reads the golden conversations. */
 function readConversations(folder: string): Conversation[] {
   const golden = JSON.parse(Deno.readTextFileSync(`${folder}/golden.json`));
   const all: Conversation[] = golden.conversations

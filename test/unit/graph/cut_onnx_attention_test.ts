@@ -6,7 +6,7 @@ import { type AddAttention, decoder, type DecoderBuilder, projections } from "./
 
 const OPSET = 23;
 
-/** ONNX's Attention over rows, or over `[1, heads, tokens, size]`. */
+/** Makes ONNX's Attention over rows, or over `[1, heads, tokens, size]`. */
 function attention(
   attributes: Readonly<Record<string, AttributeValue>>,
   options: { headMajor?: boolean; mask?: (graph: DecoderBuilder) => string } = {},
@@ -37,7 +37,7 @@ function attention(
   };
 }
 
-/** A boolean mask `[tokens, total]`: causal, with a window of `window` keys if given. */
+/** Makes a boolean mask `[tokens, total]`: causal, with a window of `window` keys if given. */
 function boolMask(window?: number): (graph: DecoderBuilder) => string {
   return (graph) => {
     const name = "bool_mask";

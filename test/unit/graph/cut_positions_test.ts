@@ -14,7 +14,7 @@ import {
 
 const CONTEXT = 64;
 
-/** Rotation as a separate node (com.microsoft), then GroupQueryAttention without rotary. */
+/** Makes com.microsoft's RotaryEmbedding of queries and keys, then a GroupQueryAttention without rotary. */
 function rotatedBefore(positions: (graph: DecoderBuilder) => string): AddAttention {
   return (graph, layer) => {
     const { heads, kvHeads, headDim } = graph.sizes;
@@ -50,7 +50,7 @@ function rotatedBefore(positions: (graph: DecoderBuilder) => string): AddAttenti
   };
 }
 
-/** Positions derived from the mask like in exports: the last `tokens` of the running sum minus one. */
+/** Adds positions computed from the mask, as in exports: the last `tokens` of its running sum, minus one. */
 function fromMask(graph: DecoderBuilder): string {
   const name = "positions_from_mask";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
@@ -62,7 +62,7 @@ function fromMask(graph: DecoderBuilder): string {
   return graph.add("Slice", [all, from, end, graph.ints([1])], { outputs: [name] });
 }
 
-/** Positions as a range from the cache's length on. */
+/** Adds positions as a range that starts at the cache's length. */
 function fromCache(graph: DecoderBuilder): string {
   const name = "positions_from_cache";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
@@ -246,7 +246,7 @@ Deno.test("cutGraph() notes that with dynamic quantisation a step's tokens share
       graph.add("Mul", [scaled, "scale"], { outputs: ["logits"] });
     },
   });
-  // Steps of one sequence's tokens, all rows wanted, quantise like the whole graph.
+  // Steps of a single sequence, with all rows requested, are quantised like the whole graph.
   const cut = await assertSameAsWhole(model, { alone: true, tolerance: 1e-3 });
   assert.match(
     cut.notes.join(),

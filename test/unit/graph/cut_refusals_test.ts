@@ -22,7 +22,7 @@ async function refusal(model: Uint8Array): Promise<string> {
   return result.refused;
 }
 
-/** GroupQueryAttention with inputs and attributes that a test may change. */
+/** Makes a GroupQueryAttention with inputs and attributes that a test may change. */
 function gqa(
   spoil: {
     attributes?: Readonly<Record<string, number | string>>;
@@ -54,7 +54,7 @@ function after(change: (graph: DecoderBuilder, rows: string) => string): AddAtte
 const masked = (graph: DecoderBuilder, scores: string) =>
   graph.add("Add", [scores, additiveMask(graph)]);
 
-/** Square roots of the positions of keys, `[total]`. */
+/** Adds the square roots of the positions of keys, `[total]`. */
 function rootOfPositions(graph: DecoderBuilder): string {
   const total = graph.add("Gather", [
     graph.add("Shape", ["attention_mask"]),

@@ -34,10 +34,10 @@ type Numbers = Float32Array | Float16Array;
 export class TestSequence {
   readonly keys: Float64Array[][] = [];
   readonly values: Float64Array[][] = [];
-  /** Its states, by recurrence. */
+  /** The sequence's states, by the name of the recurrence's output. */
   readonly states = new Map<string, Float64Array>();
 
-  /** Tokens cached so far. */
+  /** Number of tokens cached so far. */
   get length(): number {
     return this.keys[0]?.length ?? 0;
   }
@@ -60,7 +60,7 @@ function floatTensor(port: TensorPort, shape: readonly number[], data: Float64Ar
     : new Tensor("float32", Float32Array.from(data), shape);
 }
 
-/** The elements of a stored table as numbers. */
+/** Reads the elements of a stored table. */
 async function readTable(tensor: StoredTensor, files: ModelFiles): Promise<Float64Array> {
   const bytes = (await readStoredBytes(tensor, files)).slice();
   return Float64Array.from(
@@ -325,7 +325,7 @@ export class CutRunner implements AsyncDisposable {
     );
   }
 
-  /** Greedy tokens after a prompt. */
+  /** Generates `count` greedy tokens after a prompt. */
   async generate(prompt: readonly number[], count: number): Promise<number[]> {
     const sequence = new TestSequence();
     const generated: number[] = [];
@@ -344,7 +344,7 @@ export class CutRunner implements AsyncDisposable {
   }
 }
 
-/** The index of the largest element, the first among equals. */
+/** Finds the index of the largest element, the first among equals. */
 export function argmax(logits: Float32Array): number {
   let best = 0;
   for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[best]!) best = i;

@@ -6,7 +6,7 @@ import { decoder, type DecoderBuilder, type Layer, MASK, projections } from "./t
 
 const SECTIONS = [2, 3, 3];
 
-/** Cosines or sines `[1, 1, tokens, size]`, each section by one row of the positions, like in exports of Qwen2-VL. */
+/** Adds cosines or sines `[1, 1, tokens, size]`. Each section uses one row of the positions, as in Qwen2-VL. */
 function sectionedAngles(graph: DecoderBuilder, name: "Cos" | "Sin"): string {
   const output = `sectioned_${name}`;
   if (graph.nodes.some(({ outputs }) => outputs.includes(output))) return output;

@@ -42,7 +42,7 @@ Deno.test("cutGraph() cuts attention exported by PyTorch: repeated heads, rotary
   const cut = await assertSameAsWhole(model);
   const [node] = cut.attentions;
   assert.deepEqual([node!.heads, node!.kvHeads, node!.headDim, node!.vHeadDim], [4, 2, 16, 16]);
-  // One factor stays with q in the segment, the other one becomes the scale.
+  // q's factor stays in the segment, k's becomes the scale.
   assert.ok(Math.abs(node!.scale - 0.5) < 1e-6, String(node!.scale));
   assert.equal(node!.localWindow, undefined);
   assert.deepEqual(cut.positions!.shape, [1, "tokens"]);
@@ -112,10 +112,10 @@ const BIASED: Readonly<Record<string, AddAttention>> = {
   "MPT's export by PyTorch": spelledOut({ scores: addMptTable }),
 };
 for (const [name, attention] of Object.entries(BIASED)) {
-  Deno.test(`cutGraph() finds the slopes of ALiBi, as ${name} has it`, async () => {
+  Deno.test(`cutGraph() finds the slopes of ALiBi as in ${name}`, async () => {
     const sizes = name === "BLOOM" ? { kvHeads: 4 } : {};
     const { attentions, notes } = await assertSameAsWhole(decoder(attention, { sizes }));
-    // Falcon-RW scales products and biases.
+    // Falcon-RW scales products and biases together, by 1 / sqrt(16).
     const factor = name === "Falcon-RW" ? 1 / 4 : 1;
     computeSlopes(4).forEach((slope, head) => {
       const found = attentions[1]!.slopes![head]!;
@@ -125,7 +125,7 @@ for (const [name, attention] of Object.entries(BIASED)) {
   });
 }
 
-/** Keys and values of latent attention, as PyTorch exports DeepSeek: parts of the heads of one product. */
+/** Latent attention, as PyTorch exports DeepSeek: keys and values are parts of the heads of one product. */
 const latentAttention: AddAttention = (graph, layer) => {
   const { hidden, heads, headDim, keyDim } = graph.sizes;
   const project = (size: number) => {

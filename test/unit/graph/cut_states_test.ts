@@ -8,7 +8,7 @@ import { additiveMask, spelledOut } from "./spelled_out.ts";
 import { gatedDelta, scanned, shortConvolution, type StateLayer } from "./state_layers.ts";
 import { decoder, inMemory } from "./test_decoder.ts";
 
-/** A decoder whose layers have these states before a spelled-out attention. */
+/** Makes a decoder whose layers have these states, each before an attention in basic operators. */
 function withStates(...states: StateLayer[]): Uint8Array<ArrayBuffer> {
   const attention = spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
@@ -16,28 +16,28 @@ function withStates(...states: StateLayer[]): Uint8Array<ArrayBuffer> {
   return decoder(attention, { states, opset: 18 });
 }
 
-/** Kinds of recurrences, in order. */
+/** Lists the kinds of recurrences, in order. */
 const readKinds = ({ states }: { readonly states: readonly { recurrence: { kind: string } }[] }) =>
   states.map(({ recurrence }) => recurrence.kind);
 
-Deno.test("cutGraph() cuts short convolutions with a state, and runs the other nodes token by token", async () => {
+Deno.test("cutGraph() cuts short convolutions with a state, and leaves no transposes of their channels", async () => {
   const cut = await assertSameAsWhole(withStates(shortConvolution(0), shortConvolution(1)));
   assert.deepEqual(readKinds(cut), ["convolution", "convolution"]);
   assert.deepEqual(cut.states[0]!.output.shape, [1, "tokens", 24]);
-  // No transposes for the convolution's order of channels remain.
+  // No transposes between rows and channels remain.
   const transposes = cut.segments.flatMap(({ model }) => model.graph.nodes)
     .filter((node) => readIntsAttribute(node, "perm")?.join() === "0,2,1");
   assert.deepEqual(transposes.map(({ name }) => name), []);
 });
 
-Deno.test("cutGraph() reads convolutions of integers as those of their values", async () => {
+Deno.test("cutGraph() reads integer convolutions as convolutions of the values that the integers stand for", async () => {
   const make = (levels: "integers" | "values") =>
     withStates(...[0, 1].map((index) => shortConvolution(index, { levels })));
   const cut = await assertSameAsWhole(make("integers"), { truth: make("values") });
   assert.deepEqual(readKinds(cut), ["convolution", "convolution"]);
 });
 
-Deno.test("cutGraph() cuts the gated delta rule of ONNX Runtime's operators", async () => {
+Deno.test("cutGraph() cuts the gated delta rule in ONNX Runtime's operators", async () => {
   const cut = await assertSameAsWhole(withStates(gatedDelta(0), gatedDelta(1)));
   assert.deepEqual(readKinds(cut), [
     ...["convolution", "linear_attention"],

@@ -31,7 +31,7 @@ function readNames(segment: Segment): string[] {
 Deno.test("takeEmbedding() moves the table to a separate graph", async () => {
   const whole = await makeCut(DEMO, "model_q4.onnx");
   const cut = takeEmbedding(whole);
-  // Rows in half precision are needed in single precision.
+  // The table is in half precision, and the segments read single precision.
   const { nodes } = cut.embedding!.graph;
   assert.deepEqual(nodes.map(({ opType }) => opType), ["Gather", "Cast"]);
   const [table] = cut.embedding!.graph.initializers;
@@ -47,7 +47,7 @@ Deno.test("takeEmbedding() moves the table to a separate graph", async () => {
   assert.deepEqual(cut.segments.slice(1), whole.segments.slice(1));
 });
 
-Deno.test("takeEmbedding() leaves a table that the projection shares to the projection", async () => {
+Deno.test("takeEmbedding() leaves the last segment a table that the projection also reads", async () => {
   const whole = await makeCut(DEMO, "model.onnx");
   const cut = takeEmbedding(whole);
   const table = cut.embedding!.graph.initializers[0]!.name;
@@ -109,7 +109,7 @@ Deno.test("takeLookup() does not change graphs whose ids have other readers, or 
   assert.equal((await build(["Neg", ["rows"], ["more"]]))!.lookup.width, 4);
 });
 
-Deno.test("splitByLookup() gives each lookup of an embeddings' graph a graph of its own", async () => {
+Deno.test("splitByLookup() moves each lookup of an embedding graph to a separate graph", async () => {
   const build = async (...last: Parameters<typeof makeNode>) => {
     const files = inMemory(buildModel({
       nodes: [

@@ -19,7 +19,7 @@ interface Case {
   readonly attributes?: Readonly<Record<string, AttributeValue>>;
   readonly outputs?: readonly TensorType[];
   readonly opset?: number;
-  /** Only the shape of the result is known. */
+  /** Whether only the result's shape is compared. */
   readonly shapeOnly?: boolean;
   readonly domain?: string;
 }

@@ -9,7 +9,7 @@ import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
 
 const [WIDTH, HEADS, TOKENS, KEYS] = [24, 3, 37, 11];
 
-/** A layer with self-attention, then an attention to other tokens. */
+/** Builds a layer with self-attention, then an attention to other tokens. */
 async function buildEncoder(): Promise<ModelProto> {
   const graph = new GraphBuilder();
   const hidden = encoderLayer(graph, { queries: "x", width: WIDTH, heads: HEADS });
@@ -61,7 +61,7 @@ Deno.test("fuseAttention() does not change what a graph computes", async () => {
   });
 });
 
-Deno.test("fuseAttention() does not change attentions that do not see all keys", async () => {
+Deno.test("fuseAttention() does not change attentions with a mask", async () => {
   const graph = new GraphBuilder();
   const mixed = attention(graph, { queries: "x", width: WIDTH, heads: HEADS, mask: "mask" });
   graph.add("Identity", [mixed], { outputs: ["y"] });

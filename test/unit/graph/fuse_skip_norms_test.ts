@@ -11,7 +11,7 @@ const WIDTH = 8;
 const ROWS = ["batch", "tokens", WIDTH];
 const EPSILON = 0.01;
 
-/** `norm = LayerNormalization(sum)`, with the given nodes for the sum and its other uses. */
+/** Builds `norm = LayerNormalization(sum)`, with the given nodes before it, which compute the sum, and after it. */
 function build(
   before: readonly Node[],
   outputs: readonly string[],
@@ -69,13 +69,13 @@ async function assertSame(model: ModelProto): Promise<void> {
 
 const SUM = makeNode("Add", ["x", "y"], ["sum"]);
 
-Deno.test("fuseSkipNorms() joins sum and norm", async () => {
+Deno.test("fuseSkipNorms() fuses a sum and its norm", async () => {
   const model = build([SUM], ["norm"]);
   assert.deepEqual(operators(fuseSkipNorms(model)), ["SkipLayerNormalization"]);
   await assertSame(model);
 });
 
-Deno.test("fuseSkipNorms() joins the bias of either side, and keeps a sum that is needed", async () => {
+Deno.test("fuseSkipNorms() fuses the bias of either summand, and keeps a sum that has other readers", async () => {
   const sides = [["biased", "y"], ["x", "biased"]] as const;
   for (const side of sides) {
     const source = side[0] === "x" ? "y" : "x";

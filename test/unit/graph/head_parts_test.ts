@@ -1,4 +1,4 @@
-/** Matrices whose outputs are moved so that queries, keys and values each are one part of a row. */
+/** Matrices whose outputs are reordered, so that queries, keys and values each are one part of a row. */
 import assert from "node:assert/strict";
 import { copyWeights } from "../../../src/device/ort/pack_model.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
@@ -58,7 +58,7 @@ Deno.test("splitRowsForHeads() reorders a matrix's outputs and bias by part", as
   assert.deepEqual([second.outputs, makeInts(second.inputs[1]!)], [["b"], [0, 0, 2, 3]]);
 });
 
-Deno.test("splitRowsForHeads() moves rows of 4-bit weights with their scales", async () => {
+Deno.test("splitRowsForHeads() reorders the scales of 4-bit weights by part", async () => {
   const attributes = { K: 32, N: WIDTH, bits: 4, block_size: 16 };
   const { nodes, makeFloats } = rewrite([
     makeNode("MatMulNBits", ["x", "levels", "scales"], ["p"], { attributes }),

@@ -25,7 +25,7 @@ Deno.test("regroup() refuses to divide an axis or to lose one", () => {
   assert.equal(regroup(ROW_AXES, [2, 5, 4, 3], SIZES), undefined);
 });
 
-Deno.test("permute() refuses a permutation of another rank", () => {
+Deno.test("permute() refuses a permutation of another rank, and reverses the axes by default", () => {
   const swap = makeNode("Transpose", ["x"], ["y"], { attributes: { perm: [1, 0] } });
   assert.equal(permute(ROW_AXES, swap), undefined);
   assert.deepEqual(permute(ROW_AXES, makeNode("Transpose", ["x"], ["y"])), ["hd", "t", "b"]);

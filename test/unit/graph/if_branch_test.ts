@@ -69,7 +69,7 @@ Deno.test("takeBranch() distinguishes a branch's tensors from outer ones with th
   }
 });
 
-Deno.test("keepOutputs() keeps what the outputs need", async () => {
+Deno.test("keepOutputs() keeps only what the outputs need", async () => {
   const merged = await read("hearth-demo-asr", "decoder_model_merged.onnx");
   const project = keepOutputs(takeBranch(merged, "else_branch")!, ["present.0.encoder.key"]);
   assert.deepEqual(names(project.graph.inputs), ["encoder_hidden_states"]);
@@ -78,7 +78,7 @@ Deno.test("keepOutputs() keeps what the outputs need", async () => {
   assert.ok(names(project.graph.initializers).every((name) => !/fc1|embed/.test(name)));
 });
 
-Deno.test("takeBranch() finds none in a graph without an If", async () => {
+Deno.test("takeBranch() returns undefined for a graph without an If", async () => {
   const encoder = await read("hearth-demo-asr", "encoder_model.onnx");
   assert.equal(takeBranch(encoder, "then_branch"), undefined);
 });

@@ -16,7 +16,7 @@ const CUT = {
 
 const ROWS = { tensor: "qkv", tokenStride: 12, offset: 0 };
 
-/** A program without dispatches that stores the operands of the node `layer` in another layout. */
+/** Makes a program without dispatches that stores the operands of attention `layer` in another layout. */
 function makeProgram(layer?: number): Program {
   const makeLayout = (layer: number): OperandLayout => ({
     layer,
@@ -36,7 +36,7 @@ const SEGMENTS: readonly CompiledSegment[] = [
   { few: last, many: last },
 ];
 
-Deno.test("lowerCut() runs segments in ONNX Runtime that are not compiled, in the order of the cut", () => {
+Deno.test("lowerCut() runs segments that are not compiled in ONNX Runtime, and keeps the order of the cut", () => {
   const programs = lowerCut(CUT, { segments: SEGMENTS, kernels: ["few", "many"] });
   const [layout] = few.layouts;
   assert.deepEqual(programs.few, [
@@ -51,7 +51,7 @@ Deno.test("lowerCut() runs segments in ONNX Runtime that are not compiled, in th
   assert.deepEqual(listPrograms(programs), [few, last, many, last]);
 });
 
-Deno.test("lowerCut() runs all segments of a lowering without kernels in ONNX Runtime, and keeps its attentions' layouts", () => {
+Deno.test("lowerCut() runs all segments of a lowering without kernels in ONNX Runtime, and ignores the programs' operand layouts", () => {
   const { few: withKernels, many: without } = lowerCut(CUT, {
     segments: SEGMENTS,
     kernels: ["few"],

@@ -53,6 +53,6 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
   assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
   // Products that would exceed a buffer are not merged.
   assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultiple: 4 }), model);
-  // Neither are those that a kernel would read from the middle of a group.
+  // Neither are products whose number of outputs is not a multiple of `outputsMultiple`.
   assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultiple: 8 }), model);
 });

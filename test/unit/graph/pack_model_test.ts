@@ -29,7 +29,7 @@ const attention: AddAttention = (graph, layer) =>
     attributes: { num_heads: graph.sizes.heads, kv_num_heads: graph.sizes.kvHeads },
   });
 
-/** Files that count every read, and track every buffer. */
+/** Files that count the bytes read, and track the buffers read into. */
 class CountedFiles implements ModelFiles {
   bytesRead = 0;
   readonly #files: ModelFiles;
@@ -50,7 +50,7 @@ class CountedFiles implements ModelFiles {
     await this.#files.read(file, offset, into);
   }
 
-  /** Bytes of the buffers read into that are still reachable. */
+  /** Counts the bytes of those buffers that are still reachable. */
   async bytesHeld(): Promise<number> {
     // Weak references hold until the current job ends.
     await new Promise((resolve) => setTimeout(resolve, 0));
@@ -219,7 +219,7 @@ Deno.test("FolderFiles.read() reports how much of a file is missing", async () =
   });
 });
 
-/** A decoder's graph and its weights, in a folder. */
+/** Calls `run` with a folder that contains a decoder's graph and its weights. */
 async function withWeightsFile(
   run: (folder: string, model: ModelProto) => Promise<void>,
 ): Promise<void> {
@@ -233,7 +233,7 @@ async function withWeightsFile(
   });
 }
 
-Deno.test("mapWeights() refers to the model's own files, through links", async () => {
+Deno.test("mapWeights() refers to the files that the model's links lead to", async () => {
   await withWeightsFile(async (folder, model) => {
     await Deno.mkdir(`${folder}/blobs`);
     await Deno.rename(`${folder}/model.onnx_data`, `${folder}/blobs/abc`);

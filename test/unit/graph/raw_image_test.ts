@@ -11,7 +11,7 @@ import stock from "../../fixtures/images/stock_processors.json" with { type: "js
 
 const WORKER = new URL("../../fixtures/images/image_processor_worker.ts", import.meta.url);
 
-/** The same as in `make_processors.py`: levels that every filter changes. */
+/** Makes the image of `make_processors.py`, whose levels every filter changes. */
 function makeImage(width: number, height: number): Pixels {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => {
     const [x, y] = [Math.floor(i / 3) % width, Math.floor(i / 3 / width)];
@@ -20,7 +20,7 @@ function makeImage(width: number, height: number): Pixels {
   return { width, height, channels: 3, data };
 }
 
-/** A worker with processors of these settings. */
+/** A worker that runs image processors of given settings. */
 class Processors implements Disposable {
   readonly #worker = new Worker(WORKER, { type: "module" });
   readonly #modelsFolder = Deno.makeTempDirSync();

@@ -64,7 +64,7 @@ Deno.test("RowFile widens rows of bf16", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("RowFile only opens f32 in files", () => {
+Deno.test("RowFile.canRead() accepts f32 in files, but not f16 and not constants in memory", () => {
   assert(RowFile.canRead(table(48)));
   assert(!RowFile.canRead({ ...table(48), dtype: "float16" }));
   const data = { kind: "memory", bytes: new Uint8Array(48) } as const;

@@ -8,7 +8,7 @@ export const VECTOR = constant("vector", [WIDTH], new Float32Array(WIDTH));
 export const GAMMA = constant("gamma", [WIDTH], new Float32Array(WIDTH).fill(1));
 export const MATRIX = constant("matrix", [WIDTH, WIDTH], new Float32Array(WIDTH * WIDTH));
 
-/** A segment from `x` and `r`, rows of 8 elements, to `y`. */
+/** Makes a segment from `x` and `r`, rows of 8 elements, to `y`. */
 export function makeSegment(nodes: readonly Node[], initializers: readonly Tensor[]): Segment {
   const port = (name: string) => ({ name, dtype: "float32", shape: [1, "tokens", WIDTH] }) as const;
   return {
@@ -27,6 +27,6 @@ export function makeSegment(nodes: readonly Node[], initializers: readonly Tenso
   };
 }
 
-/** The product of a tensor with a matrix of {@linkcode WIDTH} by {@linkcode WIDTH}. */
+/** Makes the product of a tensor with a matrix of {@linkcode WIDTH} by {@linkcode WIDTH}. */
 export const product = (input = "x", output = "p", matrix = "matrix"): Node =>
   makeNode("MatMul", [input, matrix], [output]);

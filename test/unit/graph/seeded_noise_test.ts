@@ -23,7 +23,7 @@ function bytesAsFiles(bytes: Uint8Array) {
   };
 }
 
-/** A graph with every random operator. */
+/** Builds a graph with random operators. */
 function buildNoisy(): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const float = (value: number) => ({ float: value });
@@ -101,7 +101,7 @@ Deno.test("seedNoise() repeats the noise of a position after any other runs", as
   assertSameValues(first["normal"]!.data as Float32Array, copyNormalNoise(99, 2_000));
 });
 
-Deno.test("seedNoise() wraps around at the table's end", async () => {
+Deno.test("seedNoise() continues at the table's start after its end", async () => {
   await using graph = await open();
   const { normal } = await graph.run(getNormalTable().length - 1, 1, 3);
   const table = getNormalTable();
@@ -117,13 +117,13 @@ Deno.test("seedNoise() does not change a graph without noise", async () => {
 });
 
 Deno.test("noiseOffset() spreads seeds and chunks over the table", () => {
-  const places = new Set<number>();
+  const positions = new Set<number>();
   for (let seed = 0; seed < 40; seed++) {
-    for (let piece = 0; piece < 40; piece++) {
-      const position = noiseOffset(seed, piece);
+    for (let chunk = 0; chunk < 40; chunk++) {
+      const position = noiseOffset(seed, chunk);
       assert.ok(Number.isInteger(position) && position >= 0 && position < getNormalTable().length);
-      places.add(position);
+      positions.add(position);
     }
   }
-  assert.ok(places.size > 1_590);
+  assert.ok(positions.size > 1_590);
 });

@@ -19,7 +19,7 @@ function unsqueeze(graph: DecoderBuilder, tensor: string, axes: readonly number[
   return graph.add("Unsqueeze", [tensor, graph.ints(axes)]);
 }
 
-/** A vector of sizes, some constant and some computed. */
+/** Joins sizes, some constant and some computed, to a vector. */
 function sizes(graph: DecoderBuilder, parts: readonly (number | string)[]): string {
   const vectors = parts.map((part) =>
     typeof part === "number" ? graph.ints([part]) : unsqueeze(graph, part, [0])
@@ -27,7 +27,7 @@ function sizes(graph: DecoderBuilder, parts: readonly (number | string)[]): stri
   return graph.add("Concat", vectors, { attributes: { axis: 0 } });
 }
 
-/** Heads `[1, heads, tokens, size]` of rows, by a shape computed while running. */
+/** Splits rows into heads `[1, heads, tokens, size]`, by a shape computed at run time. */
 export function splitHeads(graph: DecoderBuilder, rows: string, count: number): string {
   const shape = sizes(graph, [
     computeSize(graph, rows, 0),
@@ -39,7 +39,7 @@ export function splitHeads(graph: DecoderBuilder, rows: string, count: number): 
   return graph.add("Transpose", [split], { attributes: { perm: [0, 2, 1, 3] } });
 }
 
-/** Rows `[1, tokens, heads * size]` of heads. */
+/** Joins heads to rows `[1, tokens, heads * size]`. */
 export function joinHeads(graph: DecoderBuilder, heads: string): string {
   const swapped = graph.add("Transpose", [heads], { attributes: { perm: [0, 2, 1, 3] } });
   const shape = sizes(graph, [
@@ -154,14 +154,14 @@ function rotateHeads(graph: DecoderBuilder, heads: string): string {
   return graph.add("Add", sum);
 }
 
-/** The variants of the parts of an attention. */
+/** How the parts of an attention are written. */
 export interface Spelling {
   /** The tensor that is cast to append to a cache of float16. */
   readonly casts?: "past" | "rows";
   readonly rotary?: boolean;
   /** Changes the scores between the product of q and k and the softmax. */
   readonly scores?: (graph: DecoderBuilder, scores: string, layer: Layer) => string;
-  /** Factors on q and kᵀ before their product. */
+  /** Computes a factor by which both q and kᵀ are multiplied before their product. */
   readonly prescale?: (graph: DecoderBuilder, query: string) => string;
   /** Changes the weights between the softmax and the product with v. */
   readonly weights?: (graph: DecoderBuilder, weights: string) => string;
@@ -195,8 +195,8 @@ export function spelledOut(spelling: Spelling): AddAttention {
 }
 
 /**
- * The logits of sinks joined to the scores of keys, less each row's largest, and the weights of keys, like in PyTorch's
- * export of gpt-oss.
+ * Joins the logits of sinks to the scores of keys and subtracts each row's largest, then drops the weights of sinks, as
+ * in PyTorch's export of gpt-oss.
  */
 export function joinSinks(place: "first" | "last"): Required<Pick<Spelling, "scores" | "weights">> {
   const end = (graph: DecoderBuilder) =>
@@ -224,7 +224,7 @@ export function joinSinks(place: "first" | "last"): Required<Pick<Spelling, "sco
   };
 }
 
-/** Slopes of ALiBi, `[heads]`. As for a number of heads that is not a power of two, some are not powers of two. */
+/** Computes slopes for ALiBi, `[heads]`, that are not powers of two. */
 export function computeSlopes(heads: number): Float32Array {
   return Float32Array.from({ length: heads }, (_, head) => 2 ** (-0.7 * (head + 1)));
 }

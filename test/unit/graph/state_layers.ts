@@ -17,7 +17,7 @@ export interface StateLayer {
   add(graph: DecoderBuilder, input: string): string;
 }
 
-/** The past and present tensors of states. */
+/** Declares the past and present tensors of a layer's states. */
 export function statePorts(layer: StateLayer): { inputs: Declared[]; outputs: Declared[] } {
   return {
     inputs: [...layer.states],
@@ -64,10 +64,10 @@ function convolveLevels(
 /**
  * LFM2's short convolution, like in ONNX Runtime's model builder: three parts of a product, with channels first.
  *
- * @param options.isPadded whether it is as in transformers: the mask hides padding, and the convolution pads the ends,
- * whose results two slices drop.
- * @param options.levels whether the convolution's weights are levels of 8 bits, which integers are multiplied with as
- * ONNX Runtime's quantiser writes it, or their values.
+ * @param options.isPadded whether the layer is written as in transformers: the mask hides padding, the convolution pads
+ * both ends, and two slices drop the results of the padding.
+ * @param options.levels gives the convolution 8-bit weights: "integers" writes it with ConvInteger, as ONNX Runtime's
+ * quantiser does, "values" with the floats that the weights stand for.
  */
 export function shortConvolution(
   index: number,
@@ -123,7 +123,7 @@ export function shortConvolution(
  * Mamba-2 by `CausalConvWithState` and `LinearAttention`, like the builder mobius writes it: keys and queries of a
  * group are repeated for its heads, and inputs are scaled by the time step and by a constant for each head.
  *
- * @param options.bounds the lower bound of the time step, or both.
+ * @param options.bounds the time step's lower bound, or its lower and upper bounds.
  */
 export function mamba2(
   index: number,
@@ -308,7 +308,7 @@ export function gatedDelta(
 }
 
 /**
- * The same recurrence, or Mamba-2's without the delta rule, token by token in a `Scan`.
+ * The delta rule, or Mamba-2's recurrence, token by token in a `Scan`.
  *
  * @param options.hasProducts whether the body has matrix products and `Constant` nodes, like the builder mobius writes
  * it, instead of sums.

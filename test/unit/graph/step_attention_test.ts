@@ -20,7 +20,7 @@ async function readBranch(file: string, branch: "then_branch" | "else_branch") {
 }
 
 for (const file of ["decoder_model_merged.onnx", "decoder_model_merged_fp16.onnx"]) {
-  Deno.test(`nameStepAttentions() and cutGraph() cut hearth-demo-asr's ${file} at both kinds of attention`, async () => {
+  Deno.test(`nameStepAttentions() and cutGraph() cut hearth-demo-asr's ${file} at self-attentions and attentions to the encoder`, async () => {
     const whole = keepOutputs(await readBranch(file, "then_branch"), ["logits"]);
     const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(whole), isEncoded);
     assert.deepEqual(

@@ -19,7 +19,7 @@ function int64(...values: number[]): Tensor {
   return new Tensor("int64", BigInt64Array.from(values, BigInt), [values.length]);
 }
 
-/** A tensor of noise. */
+/** Makes a tensor of noise. */
 function noise(dims: readonly number[]): Tensor {
   const count = dims.reduce((product, size) => product * size, 1);
   const data = Float32Array.from({ length: count }, (_, i) => Math.sin(i * 12.9898) * 43.5 % 1);
@@ -69,7 +69,7 @@ Deno.test("openTensorOp() slices like ONNX Runtime, also counted from the end", 
   }
 });
 
-Deno.test("openTensorOp() leaves other graphs to the runtime", async () => {
+Deno.test("openTensorOp() returns undefined for other graphs, which the runtime runs", async () => {
   assert.equal(await openTensorOp(resizeModel("cubic")), undefined);
   const nodes = [makeNode("Relu", ["x"], ["z"]), makeNode("Relu", ["z"], ["y"])];
   const two = buildModel({ nodes, inputs: [PICTURES], outputs: [RESULT] });

@@ -207,7 +207,7 @@ export function lengths(graph: DecoderBuilder): [string, string] {
   return [name, "total_length"];
 }
 
-/** A model in memory, in the type that the reader accepts. */
+/** Makes files of a model in memory; every name means the same bytes. */
 export function inMemory(bytes: Uint8Array): ModelFiles {
   return {
     size: () => Promise.resolve(bytes.length),

@@ -5,7 +5,7 @@ import { keepOutputs, takeBranch } from "../../../src/graph/cut/merged_decoder.t
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
-Deno.test("hoistTransposes() moves the transposes of inputs to the producers of the inputs", async () => {
+Deno.test("hoistTransposes() moves transposes of a graph's inputs into the graph that makes them", async () => {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-asr")}/onnx`);
   const merged = await readModel(files, "decoder_model_merged.onnx");
   const take = (branch: "then_branch" | "else_branch", part: string) =>

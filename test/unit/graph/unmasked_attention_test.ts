@@ -17,7 +17,7 @@ interface Spelling {
   readonly swapsWeights?: boolean;
 }
 
-/** Self-attention over rows `q`, `k` and `v`. */
+/** Finds the attentions in a graph with one self-attention over rows `q`, `k` and `v`. */
 function spell({ isBmm = false, makeScale, mask, axis = -1, swapsWeights = false }: Spelling) {
   const nodes: Node[] = [];
   const initializers: Tensor[] = [
@@ -86,7 +86,7 @@ Deno.test("findUnmaskedAttentions() finds heads that share an axis with the batc
   assert.deepEqual(spell({ isBmm: true, axis: 2 }), [FOUND]);
 });
 
-Deno.test("findUnmaskedAttentions() ignores masks, other axes and products in reverse order", () => {
+Deno.test("findUnmaskedAttentions() ignores attentions with masks, softmaxes over other axes and products in reverse order", () => {
   assert.deepEqual(spell({ mask: true }), []);
   assert.deepEqual(spell({ axis: 2 }), []);
   assert.deepEqual(spell({ swapsWeights: true }), []);

@@ -38,7 +38,7 @@ export class WholeGraph implements AsyncDisposable {
   }
 
   /**
-   * The output's rows for a sequence in chunks: token ids, or rows of embeddings.
+   * Computes the output's rows for a sequence, which is given in chunks of token ids or of rows of embeddings.
    *
    * @param output name of the output.
    */
@@ -90,7 +90,7 @@ export class WholeGraph implements AsyncDisposable {
     return rows;
   }
 
-  /** Positions from `past` on, repeated for each section of a sectioned rotary. */
+  /** Makes positions from `past` on, repeated for each section if the input has sections. */
   #positions(past: number, count: number): Tensor {
     const shape = this.#session.inputs.find(({ name }) => name === "position_ids")?.shape ?? [];
     const sections = shape.length === 3 ? [shape[0] as number] : [];

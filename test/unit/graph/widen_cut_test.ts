@@ -1,4 +1,4 @@
-/** Cuts in f16 compute in f32 on the CPU. */
+/** Cuts in f16 are widened to f32 for the CPU. */
 import assert from "node:assert/strict";
 import { compileCut } from "../../../src/program/compile_cut.ts";
 import { cutForCpu } from "../../../src/program/adapt_cut.ts";
@@ -27,7 +27,7 @@ function readDtypes({ segments, attentions, output }: GraphCut): Set<string> {
   );
 }
 
-Deno.test("widenCut() lets a 4-bit decoder in f16 run in the CPU's kernels, except its table", async () => {
+Deno.test("widenCut() lets a 4-bit decoder in f16 run in the CPU's kernels, and leaves its large table in f16", async () => {
   const folder = await Deno.makeTempDir({ prefix: "hearth-widen-" });
   try {
     // The table is larger than 4 MiB.
@@ -57,7 +57,7 @@ Deno.test("widenCut() lets a 4-bit decoder in f16 run in the CPU's kernels, exce
   }
 });
 
-Deno.test("widenCut() widens matrices of f16 up to those that ONNX Runtime reads, and does not change f32", async () => {
+Deno.test("widenCut() widens matrices of f16, but changes neither f32 nor cuts whose widened matrices would exceed 1 GiB", async () => {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-chat")}/onnx`);
   const whole = await makeCut(files, "model.onnx");
   assert.equal(widenCut(whole), whole);
@@ -92,7 +92,7 @@ Deno.test("readRange() reads parts of a constant that is widened", async () => {
   };
   const all = new Float32Array((await readStoredBytes(wide, files)).buffer);
   assert.deepEqual(all, Float32Array.from(values));
-  // Reads to an address that is not a multiple of four.
+  // The target's address is not a multiple of four.
   const part = new Uint8Array(13).subarray(1);
   await readRange(wide, { files, offset: 8 }, part);
   assert.deepEqual(new Float32Array(part.slice().buffer), all.subarray(2, 5));
@@ -113,7 +113,7 @@ async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<v
 }
 
 Deno.test("readRange() reads parts of a transposed constant with inverted bits", async () => {
-  // There are more columns than are transposed together.
+  // 70 columns are more than are transposed together.
   const [numRows, numColumns] = [3, 70];
   const bytes = Uint8Array.from({ length: numRows * numColumns }, (_, i) => i * 11);
   const source = {
