@@ -52,7 +52,7 @@ const MAX_TOKENS = 10;
 
 /** How an exporter writes the parts of a decoder. */
 interface Spelling {
-  /** None in a decoder with states only. */
+  /** Absent in a decoder that has only states. */
   readonly attention?: AddAttention;
   readonly options?: DecoderOptions;
   /** The number of segments for which there are no kernels; 0 if absent. */
@@ -166,7 +166,7 @@ function attend(
   });
 }
 
-/** Queries, keys and values of one product, those of a head side by side. */
+/** Queries, keys and values from one product, in which those of each head are side by side. */
 function projectByHead(graph: DecoderBuilder, input: string): string[] {
   const { hidden, heads, headDim } = graph.sizes;
   const product = graph.add("MatMul", [input, graph.weights([hidden, 3 * heads * headDim])]);
@@ -293,7 +293,7 @@ function gateByHead(graph: DecoderBuilder, rows: string): string {
   return graph.add("MatMul", [joined, graph.weights([heads * headDim, hidden])]);
 }
 
-/** Adds a layer's function of its own slice of the per-layer inputs, `[1, tokens, layers, 8]`. */
+/** Adds to a layer a function of its slice of the per-layer inputs, `[1, tokens, layers, 8]`. */
 function addLayerInput(graph: DecoderBuilder, rows: string): string {
   const { layers, vocab, hidden } = graph.sizes;
   const width = 8;

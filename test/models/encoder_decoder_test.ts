@@ -1,6 +1,6 @@
 /**
- * A decoder cut at its attentions gives each row the same result as the whole graphs, with exports of transformers' own
- * code.
+ * A decoder cut at its attentions gives each row the same result as the whole graphs, which
+ * transformers' own code exported.
  */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -176,8 +176,9 @@ async function open(
 }
 
 /**
- * Asserts equality for two texts in one step. The first tokens of the older text run at once. One text attends to fewer
- * positions than the other, and there are more inputs than slots for them.
+ * Compares two texts that share steps with the whole graphs. The first three tokens of the older
+ * text run in one step. One text attends to fewer positions than the other, and there are more
+ * inputs than slots.
  */
 async function assertSameAsWhole(backend: Backend, attention: string): Promise<void> {
   const openGraph = async (part: string) =>

@@ -1,4 +1,4 @@
-/** The download, the memory check and the loaders choose the same graphs of a folder. */
+/** The download and the loaders choose the same graphs of a folder. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";

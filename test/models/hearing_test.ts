@@ -233,7 +233,7 @@ const FAULTS: readonly {
 ];
 
 for (const { what, family, make } of FAULTS) {
-  Deno.test(`loadVision() serves texts and images of a folder with ${what}`, async () => {
+  Deno.test(`loadVision() serves a folder with ${what} without audio input`, async () => {
     await using folder = await makeVisionFolder(family);
     await make(folder.path);
     await using model = await openModel(folder.path);

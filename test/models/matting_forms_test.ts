@@ -1,4 +1,4 @@
-/** Background-removal graphs in every format of exports, and processors of every kind. */
+/** Background-removal graphs and processors in the forms that exporters write. */
 import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
 import type { Pixels } from "../../src/media/pixels.ts";

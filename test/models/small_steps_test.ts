@@ -1,4 +1,4 @@
-/** Steps of few rows run in our kernels: they need less work of the host, and answers stay the same. */
+/** Steps of few rows run in our kernels, with less work for the host and the same answers. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";

@@ -1,6 +1,7 @@
 /**
- * A prefill step is suspended after each of its parts for decode steps of other requests. All results are bit-identical
- * to those of each request alone: on both devices, with every kind of decoder state, and if the cache grows meanwhile.
+ * A prefill step is suspended after each of its parts for decode steps of other requests. All
+ * results are bit-identical to those of each request alone: on both devices, with every kind of
+ * decoder state, and while the cache grows.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -93,7 +94,7 @@ class CountingDecoder implements Decoder {
       return await this.#decoder.run(batch);
     }
     const endPart = () => {
-      // The stream has ended.
+      // No other request waits any more.
       if (suspension.remainingMs === Infinity) return suspension.endPart();
       this.numParts++;
       this.mostParts = Math.max(this.mostParts, ++this.#numPartsSince);

@@ -29,7 +29,7 @@ async function assertReference(
   if (hasDataFiles) await moveWeights(made.folder);
   await withSpeechFolder(made.folder, backend, async (model) => {
     for (const seconds of lengths) {
-      // Rounded like in a WAV file of 16 bits.
+      // Rounded as in a WAV file of 16 bits.
       const samples = goldenSound(seconds).map((x) => Math.round(x * 32_768) / 32_768);
       const { text, tokens } = tdtReference(samples);
       const { segments, ...heard } = await transcribeFile(model, makeWav(samples), {
@@ -94,7 +94,7 @@ gpuTest("a tiny transducer on WebGPU transcribes like the whole recording at onc
   await assertReference(await WebGpuBackend.create(gpu), [1.2, 6.5]);
 });
 
-Deno.test("chooseFiles() chooses the 8-bit graphs of a transducer on the CPU, and all graphs of a requested dtype", () => {
+Deno.test("chooseFiles() chooses the 8-bit graphs of a transducer on the CPU, and the graphs of a requested dtype", () => {
   const graphs = ["encoder-model.onnx", "decoder_joint-model.onnx"];
   const small = graphs.map((graph) => graph.replace(".onnx", ".int8.onnx"));
   const rest = ["config.json", "vocab.txt"];

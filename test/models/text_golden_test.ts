@@ -27,8 +27,8 @@ import { gpuTest } from "../fixtures/engine/gpu.ts";
 const F16_TIE = 0.05;
 
 /**
- * Number of tokens to generate on WebGPU, where a software adapter needs 10 ms per step. With the prompt they fill four
- * blocks of the cache, which test the same as twenty.
+ * Number of tokens to generate on WebGPU, where a software adapter needs 10 ms per step. With the
+ * prompt they fill four blocks of the cache; more blocks would test nothing else.
  */
 const SHORT = 48;
 /** Like `SHORT`, for the other dtypes, which read the same cache. */

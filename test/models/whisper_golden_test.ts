@@ -149,7 +149,7 @@ speechTest(
     for (const [choice, numPieces] of [["native", 7], ["web", 2]] as const) {
       await withAsr({ backend: new CpuBackend({ choice }), dtype: "fp32" }, async (model) => {
         const files = clips.slice(5).map(({ file }) => Deno.readFileSync(`${folder}/demo/${file}`));
-        // Each first detects silence and the language.
+        // Each recording first detects silence and the language.
         using _gathered = gatherRequests(2 * files.length);
         const transcripts = await Promise.all(files.map((file) => transcribeFile(model, file)));
         assert.deepEqual(

@@ -34,7 +34,7 @@ const OPTIONS: PagedLimitsOptions = {
 /** Bytes of a block: 16 tokens. */
 const BLOCK_BYTES = 16 * 112 * 1024;
 
-Deno.test("choosePagedLimits() starts with a small pool, which may grow to full contexts for all", () => {
+Deno.test("choosePagedLimits() starts with a small pool, which may grow until a buffer has its maximum size", () => {
   const limits = choosePagedLimits(makeCut(), OPTIONS);
   const { contextLength, numBlocks, roomyBlocks, maxBlocks, lengthLimit } = limits;
   assert.equal(contextLength, 40_960);
@@ -126,7 +126,8 @@ Deno.test("choosePagedLimits() never exceeds the memory for keys and values", ()
     if (window) assert.ok(window.maxBlocks! >= Math.max(65, Math.min(even / 2 - 1, 32 * 65)));
     else assert.ok(even < 65, `${even} blocks are more than a window`);
   }
-  // 256 MiB hold 10,080 tokens of all layers, and the whole context of those with a window.
+  // In one pool, 256 MiB would hold 10,080 tokens. With a second pool for the layers with a window,
+  // they hold the whole context.
   const settings = { prefixCache: true, kvCacheMb: 256 };
   const limits = choosePagedLimits(GEMMA, { ...OPTIONS, settings, contextLength: 32_768 });
   assert.equal(limits.contextLength, 32_768);

@@ -21,7 +21,7 @@ function makeStep(
     positions: numbers(200),
     completionPositions: numbers(300),
     sectionPositions: [numbers(400), numbers(500), numbers(600)],
-    // One for the last token of each sequence.
+    // An embedding for the last token of each sequence.
     embeddings: counts.map((_, sequenceId) => ({
       ...{ sequenceId, numTokens: 1, firstRow: 0, source },
       firstToken: queryStarts[sequenceId + 1]! - 1,

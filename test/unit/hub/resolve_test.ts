@@ -114,7 +114,7 @@ Deno.test("resolveModel() explains how to fetch a model that is not in the cache
   });
 });
 
-Deno.test("resolveModel() looks for a path as a folder, or the file of a graph", async () => {
+Deno.test("resolveModel() refuses a path that is neither a folder nor the file of a graph", async () => {
   await withCache(async (cache) => {
     assert.match(await failure("./nowhere", cache), /^There is no folder .*nowhere; a model is/);
     assert.match(await failure("LICENSE.onnx", cache), /^There is no file /);

@@ -142,7 +142,7 @@ Deno.test("decodeAudio() returns the requested rate", async () => {
   }
 });
 
-Deno.test("readAdts() decodes AAC-LC like ffmpeg, to the last bit of 16", async () => {
+Deno.test("readAdts() decodes AAC-LC to the 16-bit samples of ffmpeg", async () => {
   const samples: number[] = [];
   for await (
     const { channels } of readAdts(readFixture("aac_tools.aac"), { onTruncated: assert.fail })

@@ -43,7 +43,7 @@ Deno.test("boxMean() is the mean over the part of the window inside the plane", 
 
 const OPTIONS = { radius: 4, epsilon: 1e-4 };
 
-/** The result of a model at a pixel of its guide. */
+/** The value that a fitted model gives a pixel of its guide. */
 function applied(
   guide: ColorPlanes,
   { factors, constant }: ReturnType<typeof fitToGuide>,

@@ -104,7 +104,10 @@ Deno.test("readWav() reads a size of 64 bits from the chunk ds64", async () => {
   }
 });
 
-/** By EBU Tech 3306: the 32-bit sizes are all ones, and the 64-bit ones come before the format. */
+/**
+ * By EBU Tech 3306: all bits of the 32-bit sizes are set, and the 64-bit sizes come before the
+ * format.
+ */
 function makeRf64(
   samples: ArrayLike<number>,
   { signature, dataBytes }: { signature: string; dataBytes: number },

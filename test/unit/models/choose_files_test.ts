@@ -145,11 +145,11 @@ Deno.test("chooseFiles() includes a speech synthesiser's voices, and an embedder
   );
   const { files, dtype } = choose(embedder);
   assert.ok(files.includes("1_Pooling/config.json") && files.includes("modules.json"));
-  // An embedder's texts share batches: see PREFERRED.
+  // `PREFERRED` gives the reason: an embedder's texts share batches.
   assert.equal(dtype, "fp32");
 });
 
-Deno.test("chooseFiles() of Chatterbox includes its voice, and quantizes only the language model", () => {
+Deno.test("chooseFiles() includes Chatterbox's voice, and chooses quantized weights only for its language model", () => {
   const graphs = ["conditional_decoder", "embed_tokens", "language_model", "speech_encoder"];
   const chatterbox = folder(
     { model_type: "chatterbox" },

@@ -93,7 +93,7 @@ Deno.test("requireMemory() refuses steps whose activations are larger than the d
   assert.equal(refusal(needs, {}), "");
 });
 
-Deno.test("requireMemory() does not compare a GPU's model with the machine's main memory", () => {
+Deno.test("requireMemory() does not refuse a GPU's model that exceeds the machine's free memory", () => {
   const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 2 ** 31 } as const;
   assert.equal(refusal({}, { backend, availableBytes: 100 * MB }), "");
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { loadNormalizer } from "../../../../src/media/text_normalization/normalize.ts";
 
-/** Written and spoken text by language; for languages without data here, the results of `Intl` and n2words. */
+/** Written and spoken text of languages for which only `Intl` and n2words have the words. */
 const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
   ar: [["5 %", "خمسة بالمائة"], ["20 كم", "عشرون كيلومترًا"]],
   hi: [

@@ -84,7 +84,7 @@ Deno.test("forced calls fit random schemas in every format", () => {
   assert.ok(numCalls > 50, `only ${numCalls}`);
 });
 
-/** Parameters in the style of pydantic and others. */
+/** Parameters with references, as pydantic writes them. */
 const REFERRING = {
   $ref: "#/$defs/all",
   $defs: {

@@ -63,13 +63,13 @@ Deno.test("TextQueue.take() does not let a stream of new requests starve a large
   queue.add(texts("large", ...Array(100).fill(90)));
   let numLarge = 0;
   for (let round = 0; round < 300; round++) {
-    // Half of the capacity, so that they do not accumulate.
+    // New requests use half of the capacity, so that they do not accumulate.
     if (round % 2 === 0) queue.add(texts(`small ${round}`, 45, 45));
     const batch = queue.take(LIMITS);
     numLarge += batch.filter(({ owner }) => owner === "large").length;
     for (const { owner } of batch) if (owner !== "large") queue.remove(owner);
   }
-  // The large one gets the other half.
+  // The large request gets the other half.
   assert.ok(numLarge >= 80, `${numLarge} of 100`);
 });
 

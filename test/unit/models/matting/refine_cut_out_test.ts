@@ -60,7 +60,7 @@ Deno.test("refineCutOut() removes the background's colour from translucent pixel
     const at = 4 * (32 * WIDTH + x);
     if (cutOut.data[at + 3]! < 16) continue;
     numSeen++;
-    // The background has 210.
+    // The background's value is 210.
     assert.ok(cutOut.data[at + 2]! < 150, `${cutOut.data[at + 2]} at ${x}`);
   }
   assert.ok(numSeen > 0);

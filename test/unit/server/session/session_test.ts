@@ -119,7 +119,7 @@ Deno.test("Session gives up if every worker is lost while it loads", async () =>
   assert.equal(workers.length, policyLosses);
 });
 
-Deno.test("Session reports why a model cannot be loaded, and stays available", async () => {
+Deno.test("Session reports why a model cannot be loaded, to the start and to later requests", async () => {
   const { spawnWorker } = fragileSpawner();
   const folder = "/does-not-exist/hearth";
   const session = new Session({ load: loadOptions({ folder }), maxQueue: 1, spawnWorker });

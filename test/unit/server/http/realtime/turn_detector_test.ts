@@ -28,7 +28,7 @@ Deno.test("TurnDetector: a turn includes the sound before it, and the silence th
   assert.deepEqual(findTurns(likelihoods, { ...SETTINGS, threshold: 0.95 }), []);
 });
 
-Deno.test("TurnDetector: a turn continues through short pauses, and while speech is almost likely enough", () => {
+Deno.test("TurnDetector: a turn continues through short pauses, and while the likelihood is just below the threshold", () => {
   const pause = [...repeat(0.9, 5), ...repeat(0, 4), ...repeat(0.9, 5), ...repeat(0, 5)];
   assert.deepEqual(findTurns(pause).map(({ atMs }) => atMs), [0, 1900]);
   const almost = [...repeat(0.9, 5), ...repeat(0.4, 20), ...repeat(0, 5)];
