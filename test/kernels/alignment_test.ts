@@ -47,7 +47,7 @@ Deno.test("addAlignment() takes the median over seven keys, mirrored at both end
   const odd = Array.from({ length: 9 }, (_, k) => (k % 2 === 1 ? 0.2 : 0.04));
   const even = Array.from({ length: 9 }, (_, k) => (k % 2 === 0 ? 0.168 : 0.04));
   // Around key 0, keys -3 … 3 are mirrored to 3 2 1 0 1 2 3: four are odd, so the median is 1. Around key 1, only three
-  // of 2 1 0 1 2 3 4 are odd, so it is -1.
+  // of 2 1 0 1 2 3 4 are odd, so the median is -1.
   assertClose(
     alignWeights([odd, even], 0.5)[0]!,
     [1, -1, 1, -1, 1, -1, 1, -1, 1].map((x) => x / 2),

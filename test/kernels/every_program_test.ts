@@ -1,10 +1,10 @@
-/** The programs collected for other compilers: they cover every shader, and Direct3D's compiler accepts them. */
+/** The programs collected for other compilers cover every shader, and avoid what Direct3D's compiler refuses. */
 import assert from "node:assert/strict";
 import { collectPrograms } from "./every_program.ts";
 
 const KERNELS = new URL("../../kernels/", import.meta.url);
 
-/** The paths of shaders in a folder and its subfolders. */
+/** Lists the shaders in a folder and its subfolders. */
 async function listShaders(folder: URL): Promise<URL[]> {
   const urls: URL[] = [];
   for await (const { name, isDirectory } of Deno.readDir(folder)) {

@@ -1,5 +1,5 @@
 /**
- * Log-mel features computed directly from their definition in float64, and recordings for them.
+ * Log-mel features computed directly from their definition in float64, and sounds to compute them from.
  *
  * @module
  */

@@ -81,7 +81,7 @@ for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
   for (const bits of LEVEL_BITS) {
     kernelTest(
-      `matvec equals its reference with weights of ${bits} bits in blocks of any size, ${elem}`,
+      `matvec equals its reference with weights of ${bits} bits in blocks of 16 to 256, ${elem}`,
       async (gpu) => {
         for (const [index, blockSize] of [16, 32, 64, 128, 256].entries()) {
           if (bits * blockSize < 32) continue;
@@ -101,7 +101,7 @@ for (const elem of ["f32", "f16"] as const) {
   }
 
   kernelTest(
-    `matvec equals its reference with zero points between levels, ${elem}`,
+    `matvec equals its reference with float zero points, ${elem}`,
     async (gpu) => {
       for (const bits of [4, 8] as const) {
         const zeros = { hasZeroPoints: true, hasFloatZeroPoints: true };

@@ -7,7 +7,7 @@ import type { AttentionShape } from "../../kernels/attention/attention_shape.ts"
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 
-/** Number of a sequence's new tokens in the step, and of all its keys, which include those of the new tokens. */
+/** A sequence: the number of its new tokens, and of all keys that they see, including their own. */
 export interface CaseSequence {
   readonly queries: number;
   readonly keys: number;

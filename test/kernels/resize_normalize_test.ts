@@ -46,7 +46,7 @@ function byTheFormula(image: Pixels, format: TensorFormat): Float32Array {
   return output;
 }
 
-/** Asserts levels. A sum halfway between two levels may be rounded to either; at most a tenth of them are. */
+/** Asserts levels. At most a tenth may be one level off: a sum halfway between two levels may become either. */
 function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFormat): void {
   assert.equal(got.length, want.length);
   const level = Math.max(...scale);

@@ -219,7 +219,7 @@ Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits
 
 async function assertSameSums(full: MatvecParams, numRows: number): Promise<void> {
   const tensors = makeTensors(full, numRows);
-  // Levels 0 and 15 give the largest sums: without zero points they represent -8 and 7.
+  // The lowest and the highest levels give the largest sums: with 4 bits and no zero points, they stand for -8 and 7.
   const { stride, offset } = full.x;
   tensors.zeroPoints?.fill(0, 0, 20).fill(0xff, tensors.zeroPoints.length - 20);
   tensors.weights.fill(0, 0, tensors.weights.length / 4).fill(0xff, tensors.weights.length * 3 / 4);

@@ -119,7 +119,7 @@ gpuTest("DeviceWeights.upload() reports the position if a file ends early", asyn
   }
 });
 
-/** A constant whose rows are parts of other constants. */
+/** Makes a constant whose rows consist of parts of other constants. */
 function makeRows(
   name: string,
   numRows: number,
@@ -221,7 +221,7 @@ gpuTest(
 );
 
 gpuTest(
-  "DeviceWeights.upload() ends on a lost device, and the next device gets everything",
+  "DeviceWeights.upload() ends if the device is lost, and uploads everything to the next device",
   async (gpu) => {
     const own = await openTestDevice();
     const files = new CountingFiles();

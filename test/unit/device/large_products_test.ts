@@ -128,7 +128,7 @@ for (const [name, form] of Object.entries(CASES)) {
 }
 
 gpuTest(
-  "readTiedTable() reads a table in the layout for the product with its transpose",
+  "readTiedTable() lets a product read the table itself instead of a transposed copy",
   async (gpu) => {
     const { model, files } = await makeModel({
       nodes: [

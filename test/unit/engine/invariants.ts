@@ -73,8 +73,8 @@ export class Invariants {
   }
 
   /**
-   * Asserts that the step is within its budget, the oldest sequence advances, and next tokens come before prompts. A
-   * prefill step has no next tokens; the steps during its suspension have all of them.
+   * Asserts that the step is within its budget, that the oldest sequence advances, and that next tokens come before
+   * prompts. A step with only prompts has no next tokens; each step during its suspension has those of all streams.
    */
   checkStep({ scheduled, numTokens, isApart }: ScheduledStep, suspended?: ScheduledStep): void {
     const oldest: Tracked | undefined = this.#live.values().next().value;
@@ -162,7 +162,7 @@ export class Invariants {
   checkBlocks(stats: SchedulerStats): void {
     const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
-    /** Blocks by the previous block and their own tokens. */
+    /** Blocks, by the previous block's id and the block's tokens. */
     const blockOfPrefix = new Map<string, number>();
     for (const sequence of this.#listHolders()) {
       const { blockIds } = sequence;

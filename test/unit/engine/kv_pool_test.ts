@@ -1,4 +1,4 @@
-/** The pool's effect on requests: it grows for them, a device's refusal is reported, and memory is returned. */
+/** The pool grows for requests, reports a device's refusal, and returns memory. */
 import assert from "node:assert/strict";
 import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
 import { PoolSize } from "../../../src/engine/kv_pool.ts";

@@ -3,7 +3,7 @@ import { GREEDY } from "./simulated_decoder.ts";
 
 let nextId = 1;
 
-/** A sequence with this prompt. */
+/** Makes a sequence with this prompt. */
 export function makeSequence(
   promptTokens: readonly number[],
   options: Partial<SequenceOptions> = {},

@@ -182,7 +182,11 @@ for (const prefixCache of [true, false]) {
   Deno.test(`Scheduler lets samples share the prompt's full blocks and compute the rest (${where})`, () => {
     const server = new Server({ maxBatchTokens: 8 }, { prefixCache });
     const [a, b, c] = server.add(countFrom(0, 11), { samples: [GREEDY, GREEDY, GREEDY] });
-    assert.deepEqual(server.step(), [[a!.id, 8]], "the others wait for the blocks that it fills");
+    assert.deepEqual(
+      server.step(),
+      [[a!.id, 8]],
+      "the other samples wait for the blocks that the first one fills",
+    );
     assert.deepEqual(server.step(), [[a!.id, 3], [b!.id, 3], [c!.id, 2]]);
     const shared = [...a!.blockIds.view(0, 2)];
     for (const sibling of [b!, c!]) assert.deepEqual([...sibling.blockIds.view(0, 2)], shared);

@@ -64,7 +64,7 @@ export class Workload {
   readonly #cancelChance: number;
   readonly #failureChance: number;
   #numRestarts = 0;
-  /** Requests start with a prefix of one of these. */
+  /** Each prompt begins with the first tokens of one of these. */
   readonly #prefixes: number[][];
   /** The sizes of the pools, and the device's maximum. */
   readonly #pools: readonly PoolSize[];

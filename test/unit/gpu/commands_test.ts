@@ -49,7 +49,7 @@ gpuTest(
     assert.deepEqual(await step(1, 2), [2, 1, 0, 0]);
     assert.deepEqual(await step(1, 2), [4, 2, 0, 0]);
     assert.equal(commands.numReady, 0);
-    // Prepared from the third step on: the second one showed that they repeat.
+    // The second step showed that the commands repeat: from the third step on, they are prepared.
     write(10, 20, 30, 40);
     assert.deepEqual(await step(1, 2), [12, 21, 30, 40]);
     assert.deepEqual(await step(1, 2), [14, 22, 30, 40]);

@@ -9,7 +9,7 @@ import { Readback } from "../../../src/gpu/readback.ts";
 
 const USAGE = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
 
-/** Records readable buffers created on any device, until it is disposed. */
+/** Records readable buffers that are created on any device, until this object is disposed. */
 class Created implements Disposable {
   readonly downloads: GPUBuffer[] = [];
   readonly #createBuffer = GPUDevice.prototype.createBuffer;

@@ -15,9 +15,9 @@ function createCounting(gpu: GpuContext, first: number, length: number): GPUBuff
 }
 
 for (const takesRangeEarly of [true, false]) {
-  const way = takesRangeEarly ? "early" : "awaited";
+  const mode = takesRangeEarly ? "early" : "awaited";
 
-  gpuTest(`Readback.read() joins ranges of several buffers (${way})`, async (gpu) => {
+  gpuTest(`Readback.read() joins ranges of several buffers (${mode})`, async (gpu) => {
     const readback = await Readback.create(gpu, { maxBytes: 64, takesRangeEarly });
     const a = createCounting(gpu, 0, 8);
     const b = createCounting(gpu, 100, 8);
@@ -31,7 +31,7 @@ for (const takesRangeEarly of [true, false]) {
   });
 
   gpuTest(
-    `Readback.read() serves more concurrent reads than it has slots (${way})`,
+    `Readback.read() serves more concurrent reads than it has slots (${mode})`,
     async (gpu) => {
       const readback = await Readback.create(gpu, { maxBytes: 16, slots: 2, takesRangeEarly });
       const reads = Array.from({ length: 9 }, (_, i) => {
@@ -44,7 +44,7 @@ for (const takesRangeEarly of [true, false]) {
     },
   );
 
-  gpuTest(`Readback.read() throws DeviceLostError after the device is lost (${way})`, async () => {
+  gpuTest(`Readback.read() throws DeviceLostError after the device is lost (${mode})`, async () => {
     const gpu = await openTestDevice();
     const readback = await Readback.create(gpu, { maxBytes: 16, takesRangeEarly });
     const buffer = createCounting(gpu, 0, 4);

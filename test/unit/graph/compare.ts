@@ -35,11 +35,11 @@ export async function assertSameAsWhole(
   model: Uint8Array,
   options: CutOptions & {
     readonly tolerance?: number;
-    /** Width of the embeddings, for a model with such inputs. */
+    /** Width of the embeddings, for a model whose inputs are embeddings. */
     readonly width?: number;
     /** Runs each sequence in separate steps. */
     readonly alone?: boolean;
-    /** Another model that computes the same, if ONNX Runtime cannot run this one whole. */
+    /** A model with the same results to run whole, if ONNX Runtime cannot run `model`. */
     readonly truth?: Uint8Array;
   } = {},
 ): Promise<GraphCut> {

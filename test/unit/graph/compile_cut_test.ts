@@ -21,7 +21,7 @@ async function makeCut(folder: string, graph: string): Promise<GraphCut> {
   return cutForGpu(result.cut, Infinity);
 }
 
-/** Dispatches of each segment if all tokens are requested, without its attention. */
+/** Numbers of dispatches of the segments, without attentions, if all rows are requested. */
 const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readonly number[]])[] = [
   ["hearth-demo-chat", "model.onnx", [1, 4, 4, 4, 4]],
   ["hearth-demo-chat", "model_fp16.onnx", [1, 4, 4, 4, 4]],
@@ -74,7 +74,7 @@ for (const [name, graph, counts] of BUILT_IN) {
   });
 }
 
-/** Dispatches of encoder-decoders, whose attention to the encoder reads its queries by name. */
+/** Numbers of dispatches of an encoder-decoder's segments. Attentions to the encoder read their queries by name. */
 const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly number[]])[] = [
   // First the position, its sum with the token, and queries, keys and values. Then the output and the queries to the
   // encoder. Then the output, two products of the MLP, and the next layer's queries, keys and values.

@@ -74,7 +74,7 @@ Deno.test("cutGraph() cuts ONNX's Attention over heads without transposing them"
   );
 });
 
-/** ONNX's Attention over a cache that the graph itself appends to, with each head repeated for its query heads. */
+/** ONNX's Attention over a cache that the graph itself appends to. Each KV head is repeated for its query heads. */
 const overOwnCache: AddAttention = (graph, layer) => {
   const { heads, kvHeads } = graph.sizes;
   const [q, k, v] = projections(graph, layer);

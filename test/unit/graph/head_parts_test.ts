@@ -86,7 +86,7 @@ const FAMILIES: Readonly<Record<string, (graph: GraphBuilder, rows: string) => s
     const heads = graph.add("Reshape", [rows, graph.ints([0, 0, 6, 12])]);
     return [0, 4, 8].map((from) => toHeadMajor(graph, slice(graph, heads, [from, from + 4], 3)));
   },
-  /** Queries of a group of heads are followed by its keys and values. */
+  /** The queries of each group of heads are followed by the group's key and value. */
   "InternLM 2": (graph, rows) => {
     const groups = graph.add("Reshape", [rows, graph.ints([0, 0, 3, 6, 4])]);
     const queries = graph.add("Reshape", [

@@ -5,7 +5,7 @@ import { MessageWriter } from "../../../src/graph/file/wire.ts";
 
 const names = (nodes: readonly Node[]) => nodes.map(({ name }) => name);
 
-/** An `If` whose branch reads `inner` and computes `own`. */
+/** Makes an `If` whose branch reads `inner` and computes `own`. */
 function branching(output: string, inner: string): Node {
   const relu = new MessageWriter().text(1, inner).text(2, "own").text(4, "Relu");
   const result = new MessageWriter().text(1, "own");

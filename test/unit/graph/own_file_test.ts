@@ -5,7 +5,7 @@ import { listFiles } from "../../../src/hub/list_files.ts";
 
 const SNAPSHOT = "hub/models--ada--tiny/snapshots/12fd25f7";
 
-/** Creates a machine's files, by path; those of `links` are links. They are removed at the end of the scope. */
+/** Creates files and links in a temporary folder, which is removed at the end of the scope. */
 async function layOut(
   files: readonly string[],
   links: Readonly<Record<string, string>>,

@@ -229,8 +229,8 @@ interface LinearSizes {
 const SIZES: LinearSizes = { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 6 };
 
 /**
- * The gated delta rule by `CausalConvWithState` and `LinearAttention`, like in the builder's Qwen3.5; optionally fused
- * with the operators of its exports for CUDA.
+ * The gated delta rule by `CausalConvWithState` and `LinearAttention`, as ONNX Runtime's model builder writes Qwen3.5;
+ * optionally with the fused operators of exports for CUDA.
  */
 export function gatedDelta(
   index: number,

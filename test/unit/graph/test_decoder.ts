@@ -1,6 +1,6 @@
 /**
  * Small decoders for tests of the cut: embedding, layers of norm, attention and a product, projection.
- * Each test says how its attention is expressed.
+ * Each test writes the attention in its own operators.
  *
  * @module
  */

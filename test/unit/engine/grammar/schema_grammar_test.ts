@@ -397,7 +397,7 @@ const LISTED: readonly unknown[] = [
 ];
 
 /** Schemas that allow only some of the listed values. */
-const TOLD: readonly Record<string, unknown>[] = [
+const RESTRICTIONS: readonly Record<string, unknown>[] = [
   { type: ["object", "integer"] },
   { properties: { a: { type: "integer" } } },
   { required: ["a"] },
@@ -423,7 +423,7 @@ const TOLD: readonly Record<string, unknown>[] = [
 ];
 
 Deno.test("a schema's grammar accepts the listed values that a validator accepts, and no others", () => {
-  for (const schema of TOLD) {
+  for (const schema of RESTRICTIONS) {
     const isValid = new Ajv2020({ strict: false }).compile(schema);
     const grammar = compile(schemaSpec({ items: { ...schema, enum: ["always", ...LISTED] } }));
     const valid = LISTED.filter((value) => isValid(value));
