@@ -135,15 +135,18 @@ kernelTest(
   },
 );
 
-kernelTest("takesInt8() rounds rows only if the model and the kernel allow it", (gpu) => {
-  const takes = (changed: Partial<MatvecParams>) => takesInt8(gpu, { ...PLAIN, ...changed });
-  assert.ok(takes({}));
-  assert.ok(!takes({ weights: { ...NBITS, allowsInt8: false } }));
-  assert.ok(!takes({ weights: { ...NBITS, bits: 8 } }));
-  assert.ok(!takes({ weights: { ...NBITS, blockSize: 16 } }));
-  assert.ok(!takes({ weights: { kind: "rows" } }));
-  assert.ok(!takes({ norm: { kind: "layer", epsilon: 1e-5, hasBeta: true } }));
-  assert.ok(!takes({ sum: { epsilon: 1e-5 } }));
-  // A software adapter computes in f32.
-  assert.ok(!chooseMatvecTiling({ isFallbackAdapter: true }, PLAIN).isInt8);
-});
+kernelTest(
+  "takesInt8() is true only if the model allows rounded rows and the kernel supports the product",
+  (gpu) => {
+    const takes = (changed: Partial<MatvecParams>) => takesInt8(gpu, { ...PLAIN, ...changed });
+    assert.ok(takes({}));
+    assert.ok(!takes({ weights: { ...NBITS, allowsInt8: false } }));
+    assert.ok(!takes({ weights: { ...NBITS, bits: 8 } }));
+    assert.ok(!takes({ weights: { ...NBITS, blockSize: 16 } }));
+    assert.ok(!takes({ weights: { kind: "rows" } }));
+    assert.ok(!takes({ norm: { kind: "layer", epsilon: 1e-5, hasBeta: true } }));
+    assert.ok(!takes({ sum: { epsilon: 1e-5 } }));
+    // A software adapter computes in f32.
+    assert.ok(!chooseMatvecTiling({ isFallbackAdapter: true }, PLAIN).isInt8);
+  },
+);
