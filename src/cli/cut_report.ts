@@ -128,7 +128,7 @@ function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: numb
   const left = compiled.length - programs.length;
   return `decoding   ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
     `${numAttention} or more for attention, ` +
-    (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
+    (left === 0 ? "one submit" : `${left} ${left === 1 ? "run" : "runs"} of ONNX Runtime`);
 }
 
 /** Bytes of one head's keys, and of its values, per token. The CPU keeps all of them in f32. */
