@@ -68,7 +68,7 @@ for (const { name, image, format } of RESIZE_CASES) {
   });
 }
 
-Deno.test("resizeNormalize() equals resize() within one level, and ignores alpha", () => {
+Deno.test("resizeNormalize() equals resize(), and ignores alpha", () => {
   const opaque = noiseImage(211, 97);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const [width, height] = [31, 29];
@@ -85,15 +85,7 @@ Deno.test("resizeNormalize() equals resize() within one level, and ignores alpha
     offset: [0, 0, 0],
   };
   resizeNormalize(opaque, format, output);
-  let numOff = 0;
-  for (let i = 0; i < width * height; i++) {
-    for (let c = 0; c < 3; c++) {
-      const error = Math.abs(output[3 * i + c]! - resized.data[4 * i + c]!);
-      assert.ok(error <= 1);
-      if (error > 0) numOff++;
-    }
-  }
-  assert.ok(numOff <= output.length / 200, `${numOff} of ${output.length} are off by a level`);
+  assertSameValues(output, Float32Array.from(resized.data.filter((_, i) => i % 4 !== 3)));
   const clear = { ...opaque, data: opaque.data.map((level, i) => i % 4 === 3 ? 0 : level) };
   const same = new Float32Array(output.length);
   resizeNormalize(clear, format, same);
