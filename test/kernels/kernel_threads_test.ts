@@ -14,6 +14,7 @@ import { selfBounds } from "../../kernels/attention/packed_attention.ts";
 import { makeLayer } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeStep } from "./paged_case.ts";
+import { untilHelped } from "./until_helped.ts";
 
 const SHAPE: AttentionShape = { heads: 6, kvHeads: 3, headSize: 64, blockSize: 16, elem: "f32" };
 /** A step with decodes, a prompt, and the end of a prompt. */
@@ -170,13 +171,10 @@ Deno.test("KernelThreads starts new helpers after idle ones have ended", options
   const want = openPaged().attend(0).slice();
   const threads = new KernelThreads(3, { minFlops: 0, idleMs: 20 });
   const attention = openPaged(threads);
+  const check = () => assertSameValues(attention.attend(0), want);
   // Five rounds, though three losses would end the use of helpers: those that end when idle do not count as lost.
   for (let round = 0; round < 5; round++) {
-    const before = threads.numHelpedParts;
-    while (threads.numHelpedParts === before) {
-      assertSameValues(attention.attend(0), want);
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    await untilHelped(threads, threads.numHelpedParts + 1, check);
     while (threads.numHelpers > 0) await new Promise((resolve) => setTimeout(resolve, 5));
   }
   assert(!threads.isAlone);
@@ -240,7 +238,7 @@ Deno.test("KernelThreads frees the memory of disposed objects", options, async (
     // Writes the cache, so that its memory is really allocated.
     new Uint8Array(attention.inputs(0).q.buffer).fill(1, 2 ** 20, 44 * 2 ** 20);
     attention.begin(step);
-    while (threads.numHelpedParts === 0) attention.attend(0);
+    await untilHelped(threads, 1, () => attention.attend(0));
     attention.dispose();
     await new Promise((resolve) => setTimeout(resolve, 1));
   };
