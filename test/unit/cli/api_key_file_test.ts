@@ -1,22 +1,26 @@
 import assert from "node:assert/strict";
 import { readApiKeys } from "../../../src/cli/flag_values.ts";
 
-function read(text: string) {
+function read(text: string, apiKey?: string) {
   const file = Deno.makeTempFileSync();
   try {
     Deno.writeTextFileSync(file, text);
-    return readApiKeys({ apiKeyFile: file });
+    return readApiKeys({ apiKeyFile: file, apiKey });
   } finally {
     Deno.removeSync(file);
   }
 }
 
-Deno.test("readApiKeys() reads labels and keys from a file, or the key of the flag", () => {
+Deno.test("readApiKeys() reads labels and keys from a file, after the key of the flag", () => {
   assert.deepEqual(read("# ours\nann: a:b\r\n\nben:2\n"), [
     { label: "ann", key: "a:b" },
     { label: "ben", key: "2" },
   ]);
   assert.deepEqual(readApiKeys({ apiKey: "x" }), [{ label: "default", key: "x" }]);
+  assert.deepEqual(read("ann:1\n", "x"), [
+    { label: "default", key: "x" },
+    { label: "ann", key: "1" },
+  ]);
   assert.deepEqual(readApiKeys({}), []);
 });
 
