@@ -38,7 +38,7 @@ export const TRUNCATION_FIELDS = {
   truncate: z.union([flag(), z.enum(["END", "NONE"], { error: cutWanted })], { error: cutWanted })
     .nullish()
     .describe(
-      "Cut texts longer than the model's limit at their end. By default such texts are an error; " +
+      "Cut texts longer than the model's limit. By default such texts are an error; " +
         "/v2/rerank cuts them",
     ),
   truncation: flag().nullish().describe("Voyage's name for truncate"),
