@@ -28,7 +28,7 @@ const NUM_OPENING = 64;
 const NUM_SLOW = 10;
 /** Bytes per second: slower than any honest client. */
 const SLOW_BYTES = 1024;
-/** Larger than the part of a slow body that the server holds. */
+/** More than the 64 KiB up to which a body may be arbitrarily slow. */
 const SLOW_HEAD_BYTES = 128 * 1024;
 const STATUS_LINE = "HTTP/1.1 408";
 const NUM_IMAGES = 24;
