@@ -217,7 +217,7 @@ for (const [kind, { columns, ...costs }] of Object.entries(TEXT_STEPS)) {
       const backend = await WebGpuBackend.create(gpu);
       const context = makeContext(await openFolder(path), { backend });
       const count = async (rule?: KernelRule) => {
-        const decoder = await openPaged({ ...context, ...rule && { rule } });
+        const decoder = await openPaged({ ...context, ...rule && { rule }, readsRows: true });
         const reader = await RowReader.open(backend, decoder.output, columns);
         const rows = await decoder.withSampler(reader);
         const counted = await countRow(rows);
