@@ -6,8 +6,8 @@
  * and their lower halves; if blocks have 16 weights, the planes are the even and the odd blocks. The planes of a block
  * lie one after the other, and rows contain a copy of the block for each plane.
  *
- * A zero point `z` between levels is a plane too: as `scale * (level - z)` is `scale * (level - middle) + scale * (middle
- * - z)`, its weights are all 1, and its scale is `scale * (middle - z)`.
+ * A zero point `z` between levels is a plane too, whose weights are all 1 and whose scale is `scale * (middle - z)`:
+ * `scale * (level - z)` is `scale * (level - middle) + scale * (middle - z)`.
  *
  * @module
  */

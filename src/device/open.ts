@@ -19,10 +19,11 @@ export interface BackendOptions {
 }
 
 /**
- * Opens the backend for a device choice. `auto` skips software adapters, because the CPU backend is faster, and a GPU that
- * cannot be opened.
+ * Opens the backend for a device choice. `auto` skips software adapters, because the CPU backend is faster, and a GPU
+ * that cannot be opened.
  *
- * @throws {StartupError} when WebGPU is requested and there is no adapter or it cannot be opened, or a requested CPU runtime does not load.
+ * @throws {StartupError} when WebGPU is requested and there is no adapter or it cannot be opened, or a requested CPU
+ * runtime does not load.
  */
 export async function openBackend(
   { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,

@@ -66,8 +66,8 @@ export interface Rotary {
 /**
  * An attention of the decoder. Each token of a step attends to the tokens of its sequence up to itself, cached ones
  * included. The score of query `i` for key `j`, both counted from the start of the sequence, is `s = scale * q·k`, or
- * `softcap * tanh(s / softcap)` if there is a softcap, plus `slope * (j - i)` if there are slopes. Key `j` is visible if
- * `i - localWindow < j <= i`.
+ * `softcap * tanh(s / softcap)` if there is a softcap, plus `slope * (j - i)` if there are slopes. Key `j` is visible
+ * if `i - localWindow < j <= i`.
  */
 export interface AttentionNode {
   /** Index among the attention nodes, in the order they run. It is also the layer of the KV cache. */

@@ -65,8 +65,8 @@ for (const [name, params] of Object.entries(CASES)) {
     Deno.test(`SimdExperts equals its reference${isHalf ? ", weights in f16" : ""}: ${name}`, async () => {
       const got = await run([getLayer(params, tensors, isHalf)], tensors, { numRows: NUM_ROWS });
       assertClose(got, wanted, { abs: 1e-2, rel: 1e-3 });
-      // With quantised weights, rows are rounded to 16 bits, which loses less than half as much as f16 (2e-4). Otherwise
-      // they stay in f32.
+      // With quantised weights, rows are rounded to 16 bits, which loses less than half as much as f16 (2e-4).
+      // Otherwise they stay in f32.
       const error = Math.hypot(...got.map((value, i) => value - wanted[i]!));
       const most = params.first.matrix.kind === "rows" ? 1e-6 : 1e-4;
       assert.ok(

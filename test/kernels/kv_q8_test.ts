@@ -147,8 +147,8 @@ async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: 
   const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
   const rounding = distance(want, exact);
   assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits changes results by ${rounding}`);
-  // A value close to the middle between two multiples of 1/127 may be rounded either way. f16 adds errors, and cards may
-  // round the scale, which is packed as f16, up or down.
+  // A value close to the middle between two multiples of 1/127 may be rounded either way. f16 adds errors, and cards
+  // may round the scale, which is packed as f16, up or down.
   const isClose = shape.elem === "f32" && !isRotated && gpu.isFallbackAdapter;
   const limit = isClose ? 0.05 : 0.25;
   assert(distance(got, want) < limit * rounding, `${distance(got, want)} of ${rounding}`);

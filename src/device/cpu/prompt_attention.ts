@@ -190,8 +190,8 @@ export class PromptAttention {
   }
 
   /**
-   * Makes the mask that is added to the scores: `[rows, keys]`. From `position` on, `group` rows have each position, one
-   * for each of the slopes if there are any.
+   * Makes the mask that is added to the scores: `[rows, keys]`. From `position` on, `group` rows have each position,
+   * one for each of the slopes if there are any.
    */
   #makeMask(
     position: number,

@@ -278,7 +278,10 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
   return { ...{ input, matrix, k, outputs, weights, scales, zeroPoints } };
 }
 
-/** Finds the matrix `[outputs, k]` that a graph takes from those of all experts, `[experts, outputs, k]`, and transposes. */
+/**
+ * Finds the matrix `[outputs, k]` that a graph takes from those of all experts, `[experts, outputs, k]`, and
+ * transposes.
+ */
 function findTakenMatrix(index: GraphIndex, name: string): StoredTensor | undefined {
   const transpose = index.producers.get(name);
   const perm = transpose && (readIntsAttribute(transpose, "perm") ?? [1, 0]);

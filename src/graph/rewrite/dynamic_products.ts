@@ -69,7 +69,8 @@ function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined 
 }
 
 /**
- * Matches `MatMulInteger` or `ConvInteger`, cast to f32 and multiplied by both scales, either by their product or one after the other.
+ * Matches `MatMulInteger` or `ConvInteger`, cast to f32 and multiplied by both scales, either by their product or one
+ * after the other.
  */
 function matchIntegerProduct(
   index: GraphIndex,
@@ -207,7 +208,7 @@ function expand(
 }
 
 /** Repeats a constant for each block of each output. It has one element, or one per output. */
-function spread(
+export function spread(
   source: Tensor,
   { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },
 ): Tensor {

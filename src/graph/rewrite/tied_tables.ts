@@ -4,7 +4,7 @@
  * @module
  */
 import { transposeMatrix } from "../experts/mixture.ts";
-import { countElements, countStoredBytes } from "../file/tensor.ts";
+import { countElements } from "../file/tensor.ts";
 import {
   type Graph,
   hasSubgraph,
@@ -18,6 +18,7 @@ import {
 import { findLiveNodes, GraphIndex, readIntegers } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { expandTable } from "./cpu_graph.ts";
+import { spread } from "./dynamic_products.ts";
 
 /**
  * Replaces tables that are reshaped or transposed constants with constants. In graphs whose token embeddings are tied
@@ -105,9 +106,10 @@ export function gatherQuantized(graph: Graph): Graph {
       [scale, zero].every((each) => each !== undefined && countElements(each.shape) === 1);
     if (!isKnown) return node;
     const [rows, width] = table.shape as [number, number];
-    const parts = ([["scales", scale], ["zeros", zero!]] as const).map(([part, source]) =>
-      repeat(source, rows, `${table.name}/${part}`)
-    );
+    const parts = ([["scales", scale], ["zeros", zero!]] as const).map(([part, source]) => ({
+      ...spread(source, { name: `${table.name}/${part}`, n: rows, blocks: 1 }),
+      shape: [rows, 1],
+    }));
     constants.push(...parts);
     const inputs = [table.name, gather.inputs[1]!, ...parts.map(({ name }) => name)];
     const blockSize = Math.max(16, 2 ** Math.ceil(Math.log2(width)));
@@ -119,16 +121,6 @@ export function gatherQuantized(graph: Graph): Graph {
   if (constants.length === 0) return graph;
   const named = new Map(constants.map((tensor) => [tensor.name, tensor]));
   return { ...graph, nodes, initializers: [...graph.initializers, ...named.values()] };
-}
-
-/** Repeats a constant of one element for each row of a table. */
-function repeat(source: Tensor, rows: number, name: string): Tensor {
-  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
-    for (let at = 0; at < into.length; at += bytes!.length) into.set(bytes!, at);
-  };
-  const length = rows * countStoredBytes(source);
-  const data = { kind: "computed", sources: [source], compute, length } as const;
-  return { ...source, name, shape: [rows, 1], data };
 }
 
 /** The constant that a node only reshapes, in its new shape. */

@@ -26,7 +26,9 @@ export interface SampleRange {
 }
 
 export interface Recording {
-  /** Reads samples at the recogniser's rate, after letting other recordings go first. See {@linkcode AudioReader.read}. */
+  /**
+   * Reads samples at the recogniser's rate, after letting other recordings go first. See {@linkcode AudioReader.read}.
+   */
   readonly read: AudioReader["read"];
   /** Number of samples in the recording, at least 1. */
   readonly numSamples: number;

@@ -18,7 +18,10 @@ export interface WhisperConfig {
   readonly endToken: number;
   /** The token whose probability after the start token is the probability of silence; absent if there is none. */
   readonly noSpeechToken: number | undefined;
-  /** The token of the task, which follows the language token; absent in models of one language, whose prompt has neither. */
+  /**
+   * The token of the task, which follows the language token; absent in models of one language, whose prompt has
+   * neither.
+   */
   readonly transcribeToken: number | undefined;
   /** Replaces `transcribeToken` for translation to English; absent in models that cannot translate. */
   readonly translateToken: number | undefined;

@@ -149,7 +149,9 @@ const MAX_PADDING = 512;
 const MIN_PADDING = 8;
 /** The weight of a measurement is multiplied by this with each later one, so about the last twenty count. */
 const DECAY = 0.95;
-/** The duration of the fastest recent batch bounds the constant cost. The bound grows by this factor with each batch. */
+/**
+ * The duration of the fastest recent batch bounds the constant cost. The bound grows by this factor with each batch.
+ */
 const FASTEST_GROWTH = 1.01;
 /**
  * The least standard deviation of batch sizes, relative to their mean, at which the constant cost of a batch can be

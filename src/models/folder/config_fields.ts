@@ -73,7 +73,9 @@ export function listRule(rule: FieldRule): FieldRule {
   };
 }
 
-/** A rule for an object. Its fields follow `rules` unless they are absent or `null`; `required` fields must be present. */
+/**
+ * A rule for an object. Its fields follow `rules` unless they are absent or `null`; `required` fields must be present.
+ */
 export function fields(
   rules: Readonly<Record<string, FieldRule>>,
   options: { readonly required?: readonly string[] } = {},

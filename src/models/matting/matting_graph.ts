@@ -138,7 +138,9 @@ function findAddend(
 interface UnifiedPorts {
   readonly isLogits: boolean;
   readonly stretches: boolean;
-  /** If given, images are levels from 0 to 1, and the graph computes `(level / brightest) · scale + offset` by channel. */
+  /**
+   * If given, images are levels from 0 to 1, and the graph computes `(level / brightest) · scale + offset` by channel.
+   */
   readonly relative?: Levels | undefined;
 }
 

@@ -122,7 +122,9 @@ async function openDecoder(
   return { decoder, numPositions };
 }
 
-/** Computes the number of images whose keys and values, a pair for each position and layer, fit into memory together. */
+/**
+ * Computes the number of images whose keys and values, a pair for each position and layer, fit into memory together.
+ */
 function fittingSequences(config: Json, numPositions: number): number {
   const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (readNumber(config, "d_model") ?? 1024) *
     (readNumber(config, "decoder_layers") ?? 12);

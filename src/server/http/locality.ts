@@ -30,8 +30,8 @@ type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 /**
  * Whether the caller is on this machine. The connection must come from this machine, and the request must be addressed
  * to it. Nothing may show that a proxy forwarded the request; some proxies speak HTTP/1.0 by default. If the connection
- * comes from a trusted proxy on this machine, X-Forwarded-For names the caller. The header of a proxy on another machine is
- * ignored: a loopback address in it would mean that machine.
+ * comes from a trusted proxy on this machine, X-Forwarded-For names the caller. The header of a proxy on another
+ * machine is ignored: a loopback address in it would mean that machine.
  */
 export function isLocal(
   request: Request,

@@ -244,7 +244,8 @@ export function alibi(graph: DecoderBuilder): string {
  * Attention of BLOOM: heads on the batch's axis, and slopes that `baddbmm` adds to scaled products.
  *
  * @param options.scalesMerged whether queries are also scaled after heads were merged with the batch, unlike BLOOM's.
- * @param options.hasMergedCaches whether heads are merged with the batch before they are cached, as older exports do it.
+ * @param options.hasMergedCaches whether heads are merged with the batch before they are cached, as older exports do
+ * it.
  */
 export function bloomAttention(
   graph: DecoderBuilder,

@@ -39,7 +39,9 @@ export function findReasoningMarkers(template: string): ReasoningMarkers | undef
   );
 }
 
-/** Whether the answer may begin with a reasoning block, begins inside one, or follows one that the prompt has closed. */
+/**
+ * Whether the answer may begin with a reasoning block, begins inside one, or follows one that the prompt has closed.
+ */
 type ReasoningState = "may_open" | "is_open" | "is_closed";
 
 /**
@@ -173,7 +175,9 @@ function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   return sequence(before, ...toCallGrammars(tools, markup), text(markup.close));
 }
 
-/** Makes grammars that require at least one call, and exactly one if calls are not parallel or the function is named. */
+/**
+ * Makes grammars that require at least one call, and exactly one if calls are not parallel or the function is named.
+ */
 function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   const { functions, choice, isParallel } = tools;
   const isNamed = typeof choice === "object";

@@ -1,6 +1,6 @@
 /**
- * `POST /embeddings`, `POST /embed` and `POST /` for clients of text-embeddings-inference, and `POST /v2/embed` for clients of
- * Cohere's API v2.
+ * `POST /embeddings`, `POST /embed` and `POST /` for clients of text-embeddings-inference, and `POST /v2/embed` for
+ * clients of Cohere's API v2.
  *
  * @module
  */
