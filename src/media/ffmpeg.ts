@@ -32,6 +32,7 @@ export async function* convertWithFfmpeg(
   file: Uint8Array<ArrayBuffer>,
   { program, sampleRateHz, signal }: FfmpegOptions,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
+  signal?.throwIfAborted();
   const timeout = AbortSignal.timeout(MAX_MINUTES * 60_000);
   const process = start(program, sampleRateHz);
   const end = () => kill(process);
