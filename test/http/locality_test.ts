@@ -26,7 +26,12 @@ const CASES: readonly Case[] = [
     isLocal: true,
     headers: { host: "app.localhost" },
   },
-  { what: "another machine", isLocal: false, from: "192.168.0.7" },
+  {
+    what: "another machine",
+    isLocal: false,
+    from: "192.168.0.7",
+    headers: { host: "192.168.0.2:10100" },
+  },
   { what: "another machine that says localhost", isLocal: false, from: "192.168.0.7" },
   { what: "a rebinding page", isLocal: false, headers: { host: "rebind.example" } },
   {

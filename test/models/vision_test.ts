@@ -5,6 +5,7 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { HearthError } from "../../src/base/errors.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
+import { ImagePreprocessor } from "../../src/models/images/image_preprocessor.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { loadVision } from "../../src/models/vision/vision.ts";
@@ -299,8 +300,16 @@ Deno.test("VisionModel frees everything of requests that end while their images 
   }));
 
 Deno.test("VisionModel.dispose() emits nothing for images that are in the queue", async () => {
-  let numLate = 0;
-  await withModel("qwen2_5_vl", {}, (model) => {
+  let numHeard = 0;
+  const calls: Promise<unknown>[] = [];
+  const areQueued = Promise.withResolvers<void>();
+  const { call } = ImagePreprocessor.prototype;
+  await withModel("qwen2_5_vl", {}, async (model) => {
+    ImagePreprocessor.prototype.call = function (...args) {
+      const result = call.apply(this, args);
+      if (calls.push(result) === 20) areQueued.resolve();
+      return result as never;
+    };
     const image = drawImage(3, [800, 600]);
     for (let i = 0; i < 20; i++) {
       const bytes = new Uint8Array(image.length + i);
@@ -311,11 +320,15 @@ Deno.test("VisionModel.dispose() emits nothing for images that are in the queue"
         messages: [imageMessage(bytes, QUESTION)],
         options: { stop: [], n: 1 },
       }, () => {
-        numLate++;
+        numHeard++;
         return Promise.resolve();
       });
     }
-    return Promise.resolve();
-  });
-  assert.equal(numLate, 0);
+    await areQueued.promise;
+  }).finally(() => ImagePreprocessor.prototype.call = call);
+  const results = await Promise.allSettled(calls);
+  assert.equal(results.at(-1)!.status, "rejected", "the last image was in the queue");
+  // An error would be emitted before the next turn of the event loop.
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.equal(numHeard, 0);
 });

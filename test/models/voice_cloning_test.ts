@@ -12,6 +12,7 @@ import {
   type VectorVoice,
 } from "../../src/models/tts/voices.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
+import type { Voice } from "../../src/models/task.ts";
 import { openSynthesizer } from "../fixtures/engine/open_folder.ts";
 import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
 import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
@@ -156,12 +157,20 @@ Deno.test("Chatterbox stops generating when it is aborted", async () => {
   }, { changes });
 });
 
-Deno.test("Chatterbox accepts a default voice longer than 30 s", async () => {
-  const long = recordSomebody({ pitchHz: 140, seconds: 40, sampleRateHz: 8_000 });
-  await withChatterbox((synthesizer) => {
-    assert.deepEqual(synthesizer.voices.map(({ id }) => id), ["default"]);
-    return Promise.resolve();
-  }, { changes: { "default_voice.wav": long } });
+Deno.test("Chatterbox clones the first 30 s of a longer default voice", async () => {
+  const clone = async (seconds: number) => {
+    const recording = recordSomebody({ pitchHz: 140, seconds, sampleRateHz: 24_000 });
+    const voices: Voice[] = [];
+    await withChatterbox((synthesizer) => {
+      voices.push(...synthesizer.voices);
+      return Promise.resolve();
+    }, { changes: { "default_voice.wav": recording } });
+    return voices;
+  };
+  const [short, whole, long] = [await clone(29), await clone(30), await clone(40)];
+  assert.deepEqual(long.map(({ id }) => id), ["default"]);
+  assert.deepEqual(long, whole);
+  assert.notDeepEqual(short, whole);
 });
 
 Deno.test("loadChatterbox() names the problem of an invalid folder", async () => {

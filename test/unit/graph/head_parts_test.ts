@@ -27,13 +27,11 @@ function rewrite(nodes: readonly Node[], constants: readonly Constant[]) {
   const { model } = makeSegment(nodes, [...constants, ...SIZES]);
   const { graph } = splitRowsForHeads(model);
   const makeTensor = (name: string) => graph.initializers.find((each) => each.name === name)!;
-  const makeFloats = async (name: string) => [
-    ...new Float32Array(
-      (await readStoredBytes(makeTensor(name), undefined as never)).slice().buffer,
-    ),
-  ];
+  const makeBytes = async (name: string) =>
+    (await readStoredBytes(makeTensor(name), undefined as never)).slice();
+  const makeFloats = async (name: string) => [...new Float32Array((await makeBytes(name)).buffer)];
   const makeInts = (name: string) => [...toValue(makeTensor(name)).data!];
-  return { nodes: graph.nodes, makeFloats, makeInts };
+  return { nodes: graph.nodes, makeBytes, makeFloats, makeInts };
 }
 
 Deno.test("splitRowsForHeads() reorders a matrix's outputs and bias by part", async () => {
@@ -58,9 +56,9 @@ Deno.test("splitRowsForHeads() reorders a matrix's outputs and bias by part", as
   assert.deepEqual([second.outputs, makeInts(second.inputs[1]!)], [["b"], [0, 0, 2, 3]]);
 });
 
-Deno.test("splitRowsForHeads() reorders the scales of 4-bit weights by part", async () => {
+Deno.test("splitRowsForHeads() reorders the levels and scales of 4-bit weights by part", async () => {
   const attributes = { K: 32, N: WIDTH, bits: 4, block_size: 16 };
-  const { nodes, makeFloats } = rewrite([
+  const { nodes, makeFloats, makeBytes } = rewrite([
     makeNode("MatMulNBits", ["x", "levels", "scales"], ["p"], { attributes }),
     ...split("p"),
   ], [
@@ -68,6 +66,9 @@ Deno.test("splitRowsForHeads() reorders the scales of 4-bit weights by part", as
     constant("scales", [WIDTH * 2], numbers(WIDTH * 2)),
   ]);
   const [{ inputs }] = nodes as [Node];
+  // A row of weights is 16 bytes, each its number here.
+  const levels = [...await makeBytes(inputs[1]!)];
+  assert.deepEqual(levels, ORDER.flatMap((row) => new Array(16).fill(row)));
   assert.deepEqual(await makeFloats(inputs[2]!), ORDER.flatMap((row) => [2 * row, 2 * row + 1]));
 });
 

@@ -6,7 +6,8 @@ import { decodeImage, readColorProfile, readImageHeader } from "../../../src/med
 import faxRuns from "../../fixtures/images/fax_runs.json" with { type: "json" };
 import { imageFile, IMAGES } from "../../fixtures/images/images.ts";
 import { swapsSides } from "../../../src/media/image/tiff_tags.ts";
-import { greyJpeg, pngFile } from "../../fixtures/images/image_writer.ts";
+import { deflateSync } from "node:zlib";
+import { greyJpeg, pngChunk, pngFile } from "../../fixtures/images/image_writer.ts";
 import { decode } from "fast-png";
 import { joinBytes } from "../../../src/base/bytes.ts";
 import fixtures from "../../fixtures/images/profiles.json" with { type: "json" };
@@ -92,23 +93,39 @@ for (const name of ["PNG", "JPEG", "WEBP", "TIFF", "HEIC", "AVIF"] as const) {
   });
 }
 
-Deno.test("readColorProfile() joins the segments of JPEG by their numbers", () => {
+/** The JPEG file with these parts of a profile, each with its number, instead of its own. */
+function makeJpeg(parts: readonly (readonly [number: number, data: Uint8Array])[]) {
   const file = read("JPEG");
   const at = new TextDecoder("latin1").decode(file).indexOf("ICC_PROFILE") - 4;
   const end = at + 2 + new DataView(file.buffer).getUint16(at + 2);
-  const segment = (number: number, data: Uint8Array) => {
+  const segments = parts.map(([number, data]) => {
     const length = data.length + 16;
     const head = [0xff, 0xe2, length >> 8, length & 255];
     const name = new TextEncoder().encode("ICC_PROFILE\0");
-    return joinBytes([Uint8Array.from(head), name, Uint8Array.of(number, 2), data]);
-  };
-  const swapped = joinBytes([
-    file.subarray(0, at),
-    segment(2, PROFILE.subarray(300)),
-    segment(1, PROFILE.subarray(0, 300)),
-    file.subarray(end),
-  ]);
+    return joinBytes([Uint8Array.from(head), name, Uint8Array.of(number, parts.length), data]);
+  });
+  return joinBytes([file.subarray(0, at), ...segments, file.subarray(end)]);
+}
+
+Deno.test("readColorProfile() joins the segments of JPEG by their numbers", () => {
+  const swapped = makeJpeg([[2, PROFILE.subarray(300)], [1, PROFILE.subarray(0, 300)]]);
   assertSameValues(readColorProfile(swapped)!, PROFILE);
+});
+
+Deno.test("readColorProfile() ignores a profile of more than 4 MiB", () => {
+  for (const numMore of [0, 1]) {
+    const profile = new Uint8Array(4 * 2 ** 20 + numMore);
+    profile.set(PROFILE);
+    const packed = joinBytes([new TextEncoder().encode("x\0\0"), deflateSync(profile)]);
+    const png = pngFile(8, 8, [pngChunk("iCCP", packed)]);
+    const parts = Array.from(
+      { length: 65 },
+      (_, i) => [i + 1, profile.subarray(65_000 * i, 65_000 * (i + 1))] as const,
+    );
+    for (const file of [png, makeJpeg(parts)]) {
+      assertSameValues(readColorProfile(file) ?? [], numMore === 0 ? profile : []);
+    }
+  }
 });
 
 Deno.test("readColorProfile() returns nothing without a profile for RGB, and survives truncated files", () => {

@@ -43,6 +43,24 @@ Deno.test("RecordedVoices.encodeVoice() forgets the least recently used voice", 
   assert.equal(made.length, 4);
 });
 
+Deno.test("RecordedVoices.encodeVoice() clones a voice again if that failed before", async () => {
+  const voice = { id: "late", language: "en" };
+  const clone = [
+    () => Promise.reject(new Error("the device was lost")),
+    () => Promise.resolve({ voice, numBytes: MIB }),
+  ][Symbol.iterator]();
+  let numMade = 0;
+  const voices = new RecordedVoices(
+    { sampleRateHz: 16_000, clone: () => clone.next().value!() },
+    () => numMade++,
+  );
+  const audio = recordSomebody({ pitchHz: 100, seconds: 1, sampleRateHz: 8_000 });
+  await assert.rejects(voices.encodeVoice({ audio, param: "x" }), /the device was lost/);
+  assert.equal(numMade, 0);
+  assert.equal(await voices.encodeVoice({ audio, param: "x" }), voice);
+  assert.equal(numMade, 1);
+});
+
 Deno.test("RecordedVoices.encodeVoice() names each caller's own field in the error of a recording", async () => {
   const voices = new RecordedVoices({
     sampleRateHz: 16_000,
