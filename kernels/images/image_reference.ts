@@ -6,7 +6,7 @@
  */
 import {
   computeWeights,
-  nearestInputs,
+  findNearestInputs,
   type ResampleFilter,
   type Weights,
 } from "../../src/media/resample_filter.ts";
@@ -49,7 +49,7 @@ export function weighAxis(
 ): Weights {
   if (filter !== "nearest") return computeWeights(length, numOutputs, filter);
   return {
-    first: nearestInputs(length, numOutputs),
+    first: findNearestInputs(length, numOutputs),
     count: new Int32Array(numOutputs).fill(1),
     stride: 1,
     values: new Float64Array(numOutputs).fill(1),

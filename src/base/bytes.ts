@@ -16,12 +16,12 @@ export function joinBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer>
 }
 
 const FIRST_BYTES = 1024;
-/** Copying this many bytes to a larger buffer takes a few milliseconds. */
+/** A buffer that would grow to this size grows to the maximum at once, because copying it takes milliseconds. */
 const MAX_MOVED_BYTES = 4 * 2 ** 20;
 
 /**
- * A buffer that grows. It reserves generously instead of copying often, because the system provides only memory that
- * is written to.
+ * A buffer that grows. It reserves more than it needs, so that it is seldom copied: memory that is never written to
+ * costs nothing.
  */
 export class ByteCollector {
   readonly #maxBytes: number;
@@ -65,7 +65,7 @@ export class ByteCollector {
     const larger = doubled < MAX_MOVED_BYTES
       ? Math.min(doubled, this.#maxBytes)
       : Math.max(doubled, this.#maxBytes);
-    // `ArrayBuffer.transfer` would write zeros to all of it.
+    // `ArrayBuffer.transfer` would write zeros to the rest of the new buffer.
     const moved = new Uint8Array(Math.max(length, larger));
     moved.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = moved;

@@ -86,7 +86,7 @@ export interface ListenSettings {
   readonly drainSeconds: number;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
-  /** Maximum number of open connections; fewer if the process may not open that many files. */
+  /** Maximum number of open connections; less if the process may not open that many files. */
   readonly maxConnections: number;
 }
 
@@ -94,8 +94,9 @@ export interface ListenSettings {
 export interface ServerSettings extends ListenSettings {
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
-  /** Maximum number of responses kept for `previous_response_id`, and of bytes that they may take together. */
+  /** Maximum number of responses kept for `previous_response_id`. */
   readonly maxStoredResponses: number;
+  /** Maximum number of bytes that these responses may take together. */
   readonly storedResponsesBytes: number;
   /** Field of a chat completion that holds the reasoning. */
   readonly reasoningField: ReasoningField;
@@ -106,7 +107,7 @@ export const KV_CACHE_DTYPES = ["auto", "q8"] as const;
 
 export type KvCacheDtype = typeof KV_CACHE_DTYPES[number];
 
-/** Sizes of batches, caches and pools; absent ones are chosen to fit the device. */
+/** Settings of the model's engine and of the decoders of media. Sizes that are absent are chosen to fit the device. */
 export interface EngineSettings {
   /** Maximum device memory for keys and values, in MiB. */
   readonly kvCacheMb?: number | undefined;
@@ -142,8 +143,8 @@ export interface AdmissionSettings {
 }
 
 /**
- * The environment variable that tells `serve` that a router started it. The router holds the other end of the process's
- * standard input, and the process stops when that is closed, which also happens if the router is killed.
+ * The environment variable that tells `serve` that a router started it. The router keeps the process's standard input
+ * open. The process stops when its standard input is closed, which also happens if the router is killed.
  */
 export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";
 

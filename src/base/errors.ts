@@ -1,5 +1,5 @@
 /**
- * The few kinds of error that Hearth tells a client or a user about.
+ * The kinds of errors that Hearth reports to a client or a user.
  *
  * @module
  */
@@ -116,7 +116,7 @@ export class StartupError extends Error {
   }
 }
 
-/** Whether the operating system reported the error. Its message says what was refused and why. */
+/** Whether the operating system reported the error. The message of such an error says what was refused and why. */
 export function isSystemError(error: unknown): error is Error {
   return error instanceof Error && /\(os error \d+\)/.test(error.message);
 }

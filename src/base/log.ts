@@ -33,7 +33,7 @@ interface Target {
 interface LogQueueOptions {
   /** Maximum number of characters that may wait; further lines are dropped. */
   readonly maxLength: number;
-  /** The line that is written in place of dropped ones once there is room again. */
+  /** Formats the line that is written in place of dropped lines once there is room again. */
   readonly formatDropped: (numLines: number) => string;
 }
 
@@ -137,7 +137,7 @@ export const stderrQueue = new LogQueue(Deno.stderr, {
     formatLine("warn", "lines were dropped: standard error was not read", { count }),
 });
 
-// On a terminal a progress line may occupy this line.
+// On a terminal, a progress line may stand where the log line will be written.
 const clearLine = Deno.stderr.isTerminal() ? "\x1b[K" : "";
 
 function describe(value: unknown): unknown {
@@ -147,7 +147,10 @@ function describe(value: unknown): unknown {
   return `${value.stack ?? `${value.name}: ${value.message}`}${cause}`;
 }
 
-/** `name=value`; quoted if it contains spaces. A stack keeps its line breaks. */
+/**
+ * Formats `name=value`. The value is quoted if it contains spaces, quotes or equals signs; a stack keeps its line
+ * breaks.
+ */
 function formatField(name: string, value: unknown): string {
   const plain = describe(value);
   if (value instanceof Error) return ` ${name}=${plain}`;
@@ -168,7 +171,7 @@ function formatJson(level: LogLevel, message: string, fields: LogFields): string
   const plain = Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [name, describe(value)]),
   );
-  // First for readability, and again last, so that no field can overwrite them.
+  // These stand first for readability, and last again, so that no other field can replace them.
   const head = { time: new Date().toISOString(), level, message };
   return `${JSON.stringify({ ...head, ...plain, ...head })}\n`;
 }
@@ -183,7 +186,7 @@ function write(level: LogLevel, message: string, fields: LogFields = {}): void {
   stderrQueue.push(formatLine(level, message, fields));
 }
 
-/** Writes one line at the level named; `fields` hold the details. */
+/** Each function writes one line at its level; `fields` hold the details. */
 export const log = {
   debug: (message: string, fields?: LogFields) => write("debug", message, fields),
   info: (message: string, fields?: LogFields) => write("info", message, fields),

@@ -10,15 +10,15 @@
  */
 import process from "node:process";
 
-const LOOK_AFTER_MS = 3_000;
+const CHECK_AFTER_MS = 3_000;
 /** Less garbage than this is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
 /**
- * Number of checks after which another collection is due, because memory in use at the last collection may be garbage
- * by now. The number doubles after each collection that found little.
+ * Initial and maximum number of checks after which another collection is due, because memory in use at the last
+ * collection may be garbage by now. The number doubles after each collection that found little.
  */
-const MIN_LOOKS = 4;
-const MAX_LOOKS = 16;
+const MIN_CHECKS = 4;
+const MAX_CHECKS = 16;
 /** How often memory that was freed without a collection is returned. */
 const TRIM_EVERY_MS = 20_000;
 
@@ -26,14 +26,14 @@ const TRIM_EVERY_MS = 20_000;
 export class CollectionSchedule {
   /** Bytes in use after the last collection. */
   #keptBytes = 0;
-  #numLooks = 0;
-  #dueAfterLooks = MIN_LOOKS;
+  #numChecks = 0;
+  #dueAfterChecks = MIN_CHECKS;
   #isOver = false;
 
   /** Whether a check finds that a collection is due. */
   isDue(usedBytes: number): boolean {
-    this.#numLooks++;
-    this.#isOver = this.#numLooks >= this.#dueAfterLooks;
+    this.#numChecks++;
+    this.#isOver = this.#numChecks >= this.#dueAfterChecks;
     return usedBytes - this.#keptBytes >= MIN_GARBAGE_BYTES ||
       this.#isOver && usedBytes >= MIN_GARBAGE_BYTES;
   }
@@ -41,10 +41,12 @@ export class CollectionSchedule {
   /** Records the result of a collection. */
   observe(usedBefore: number, usedAfter: number): void {
     this.#keptBytes = usedAfter;
-    this.#numLooks = 0;
+    this.#numChecks = 0;
     const foundLittle = usedBefore - usedAfter < MIN_GARBAGE_BYTES;
-    this.#isOver = foundLittle && this.#dueAfterLooks === MAX_LOOKS;
-    this.#dueAfterLooks = foundLittle ? Math.min(2 * this.#dueAfterLooks, MAX_LOOKS) : MIN_LOOKS;
+    this.#isOver = foundLittle && this.#dueAfterChecks === MAX_CHECKS;
+    this.#dueAfterChecks = foundLittle
+      ? Math.min(2 * this.#dueAfterChecks, MAX_CHECKS)
+      : MIN_CHECKS;
   }
 
   /** Whether no further check is needed until there is more work. */
@@ -56,7 +58,7 @@ export class CollectionSchedule {
 const schedule = new CollectionSchedule();
 let timer: ReturnType<typeof setTimeout> | undefined;
 let collect: (() => void) | undefined;
-/** Array buffers are freed by another thread, some time after the collection that found them. */
+/** Whether the last check collected garbage: another thread frees the array buffers some time after that. */
 let mayHaveFreed = false;
 let trimmedAtMs = 0;
 
@@ -71,7 +73,7 @@ export function collectGarbageLater(isIdle: () => boolean = () => true): void {
     if (!isIdle()) return;
     collectGarbage();
     if (!schedule.isOver) collectGarbageLater(isIdle);
-  }, LOOK_AFTER_MS);
+  }, CHECK_AFTER_MS);
   timer.unref();
 }
 
@@ -93,7 +95,10 @@ function collectGarbage(): void {
   mayHaveFreed = isDue;
 }
 
-/** V8 has no other interface to request a collection. Its modules are loaded on demand: no command needs them at once. */
+/**
+ * V8 has no other interface to request a collection. `node:v8` and `node:vm` are loaded on demand, because no command
+ * needs them when it starts.
+ */
 function openCollector(): () => void {
   process.getBuiltinModule("node:v8").setFlagsFromString("--expose-gc");
   return process.getBuiltinModule("node:vm").runInNewContext("gc");
@@ -115,7 +120,7 @@ const M_MMAP_THRESHOLD = -3;
 /** The threshold that glibc itself sets once a block of this size has been freed. */
 const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
-/** Large enough for its `free` to check the arena's end. */
+/** glibc checks the end of the arena when a block of this size is freed. */
 const PROBE_BYTES = 2 ** 17;
 /** Within this time a terminated thread has freed what it held. */
 const END_MS = 1_000;
@@ -173,8 +178,8 @@ export async function trimAllArenas(work?: () => void): Promise<void> {
 let endTimer: ReturnType<typeof setTimeout> | undefined;
 
 /**
- * Returns the memory of a thread soon after it has ended. Call it just before: nothing else shortens the arena of an
- * ended thread.
+ * Returns the memory of a thread soon after the thread has ended, because nothing else shortens its arena. Call it just
+ * before the thread ends.
  */
 export function trimEndingThread(): void {
   setTrimThreshold(PROBE_BYTES);
@@ -218,8 +223,8 @@ export function adviseLargePages({ buffer }: WebAssembly.Memory): void {
 
 /**
  * Ends the process with `exitCode`, using `_exit` of the C library. `Deno.exit` runs the destructors of native
- * libraries while other threads still use them: one in 75 servers that were stopped while ONNX Runtime loaded died of a
- * corrupted heap.
+ * libraries while other threads still use them: of the servers that were stopped while ONNX Runtime was loading, one in
+ * 75 died of a corrupted heap.
  */
 export function endProcess(exitCode: number): never {
   if (Deno.build.os === "linux") {

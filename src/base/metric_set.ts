@@ -27,7 +27,7 @@ const SECONDS_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 /** Sizes of batches. */
 export const COUNT_BUCKETS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/** Makes metrics in one registry. Names and help texts are Prometheus's. */
+/** Makes metrics in one registry. Prometheus shows their names and help texts. */
 export class MetricSet {
   readonly registry = new Registry();
   readonly #registers = [this.registry];
@@ -36,7 +36,7 @@ export class MetricSet {
     return new Counter({ name, help, registers: this.#registers });
   }
 
-  /** A counter kept elsewhere and read at each scrape. */
+  /** A counter whose value is kept elsewhere and read at each scrape. */
   total(name: string, help: string, read: () => number): void {
     new Counter({
       name,
@@ -49,7 +49,7 @@ export class MetricSet {
     });
   }
 
-  /** A gauge read at each scrape. */
+  /** A gauge whose value is read at each scrape. */
   gauge(name: string, help: string, read: () => number): void {
     new Gauge({
       name,
@@ -79,14 +79,17 @@ export class RequestMetrics extends MetricSet {
     waiting: 0,
   });
 
-  /** @param what the plural of what a request asks for, capitalized: `Recordings`. */
+  /** @param what what requests are about, as a capitalized plural: `Recordings`. */
   constructor(what: string) {
     super();
     this.gauge("hearth_sequences_running", `${what} worked on.`, () => this.requests().running);
     this.gauge("hearth_sequences_waiting", `${what} that wait.`, () => this.requests().waiting);
   }
 
-  /** Replaces metrics with the metrics of the same names in another registry, except for `staying`. */
+  /**
+   * Takes over the metrics of another registry, which replace metrics of the same names. The metrics named in
+   * `staying`, and those of running and waiting requests, stay.
+   */
   adopt(from: prometheus.Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
     for (const metric of from.getMetricsAsArray()) {

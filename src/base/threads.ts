@@ -48,7 +48,7 @@ interface ThreadEnd {
 /** Asks the main thread to start threads; only set in a worker. */
 let starter: ThreadStarter | undefined;
 
-/** Makes {@linkcode serveThreads} at the other end of `port` start this worker's threads from now on. */
+/** From now on, {@linkcode serveThreads} at the other end of `port` starts this worker's threads. */
 export function startThreadsBy(port: MessagePort): void {
   starter = new ThreadStarter(port);
 }

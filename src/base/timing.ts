@@ -21,7 +21,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return promise;
 }
 
-/** Waits for `promise` for `timeoutMs` at most. @returns `undefined` if it takes longer. */
+/** Waits for `promise`, at most `timeoutMs`. @returns `undefined` if it takes longer. */
 export async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | undefined> {
   const late = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => late.resolve(undefined), timeoutMs);

@@ -67,7 +67,7 @@ interface DecodeAudioOptions {
   /** The sample rate to convert to. */
   readonly sampleRateHz: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called once, with a sentence, if the file ends early. What is there is decoded. */
+  /** Called once, with a sentence, if the file ends early. The part that is there is decoded. */
   readonly onTruncated?: ((message: string) => void) | undefined;
   /** Path or name of an ffmpeg that converts unsupported formats. */
   readonly ffmpeg?: string | undefined;
@@ -247,7 +247,7 @@ export class AudioReader implements AsyncDisposable {
   }
 
   /**
-   * Reads samples from `start` to before `end`, fewer if the recording ends.
+   * Reads samples from `start` to before `end`; fewer if the recording ends earlier.
    *
    * @returns f32, a copy for the caller.
    */

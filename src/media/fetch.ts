@@ -15,13 +15,13 @@ import { isIP, isIPv4 } from "node:net";
 import { HearthError } from "../base/errors.ts";
 import { joinBytes } from "../base/bytes.ts";
 
-/** The references that a server follows. */
+/** Which references the server follows, and their limits. */
 export interface MediaPolicy {
-  /** Whether the caller is on this machine, and so may refer to its files and its network's addresses. */
+  /** Whether the caller is on this machine, and so may refer to the machine's files and to addresses of its network. */
   readonly isLocal: boolean;
   /** Whether addresses of private networks and of this machine are allowed anyway. */
   readonly allowPrivate: boolean;
-  /** Folder whose files callers on other machines may refer to, too. */
+  /** Folder whose files callers on other machines may also refer to. */
   readonly mediaDir: string | undefined;
   readonly maxBytes: number;
   /** Longest time to wait for all bytes of a reference. */
@@ -53,9 +53,9 @@ export async function fetchMedia(
   { policy, signal }: { policy: MediaPolicy; signal: AbortSignal },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const timeout = AbortSignal.timeout(policy.maxTotalMs);
-  const either = AbortSignal.any([signal, timeout]);
+  const anySignal = AbortSignal.any([signal, timeout]);
   try {
-    return await follow(reference, policy, either);
+    return await follow(reference, policy, anySignal);
   } catch (error) {
     signal.throwIfAborted();
     if (timeout.aborted) throw invalidMedia(`it took more than ${policy.maxTotalMs / 1000} s`);
@@ -95,7 +95,9 @@ function parse(reference: string, base?: URL): URL {
 /** Resolves the addresses to connect to. Every address of the name must be allowed. */
 async function resolve(url: URL, policy: MediaPolicy, signal: AbortSignal): Promise<string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  const addresses = isIP(host) !== 0 ? [host] : await Promise.race([lookUp(host), aborted(signal)]);
+  const addresses = isIP(host) !== 0
+    ? [host]
+    : await Promise.race([lookUp(host), rejectOnAbort(signal)]);
   for (const address of addresses) checkAddress(address, policy);
   return addresses;
 }
@@ -110,7 +112,7 @@ async function lookUp(host: string): Promise<string[]> {
   throw invalidMedia(`the name ${host} cannot be resolved`);
 }
 
-function aborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
@@ -208,7 +210,7 @@ type AddressKind = "public" | "local" | "forbidden";
 
 type Range = readonly [prefix: string, bits: number, kind: AddressKind];
 
-/** The first range that matches decides. */
+/** Ranges of IPv4 addresses. The first one that contains an address decides. */
 const IPV4_RANGES: readonly Range[] = [
   // Metadata services of clouds outside the link-local range.
   ["100.100.100.200", 32, "forbidden"],
@@ -255,7 +257,7 @@ const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; reado
   ];
 
 /**
- * The kind of an IP address.
+ * Classifies an IP address.
  *
  * @param address as the resolver gives it, perhaps with an IPv6 zone.
  * @example

@@ -6,7 +6,7 @@
 import { HearthError } from "../base/errors.ts";
 import { invalidAudio, MAX_AUDIO_HOURS } from "./audio/sound.ts";
 
-/** Time limit: an hour of sound takes seconds to convert, so a conversion longer than this hangs. */
+/** Time limit: an hour of sound takes seconds to convert, so a longer conversion has hung. */
 const MAX_MINUTES = 10;
 /** Maximum number of characters of ffmpeg's own message that are shown. */
 const MAX_MESSAGE_CHARS = 500;
@@ -25,8 +25,8 @@ interface FfmpegOptions {
  * input, and the samples come from its standard output. ffmpeg opens no other file and no connection. An abort kills
  * it.
  *
- * @throws {HearthError} `invalid_media` when it finds no sound, takes longer than {@linkcode MAX_MINUTES}, or gives
- * more than {@linkcode MAX_AUDIO_HOURS}; `inference_failed` when the program cannot be started.
+ * @throws {HearthError} `invalid_media` when ffmpeg finds no sound, takes longer than {@linkcode MAX_MINUTES}, or
+ * returns more than {@linkcode MAX_AUDIO_HOURS}; `inference_failed` when the program cannot be started.
  */
 export async function* convertWithFfmpeg(
   file: Uint8Array<ArrayBuffer>,

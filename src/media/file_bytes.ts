@@ -18,7 +18,7 @@ export function viewData(file: Uint8Array): DataView {
   return new DataView(file.buffer, file.byteOffset, file.byteLength);
 }
 
-/** Maximum number of bits that can be read from four bytes, even if the first bit is the last of its byte. */
+/** Number of bits that four bytes always hold, even if the first bit is the last one of its byte. */
 const MAX_PEEK_BITS = 24;
 
 /** Reads from a byte array, bit by bit. */

@@ -75,7 +75,7 @@ export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
 export const MAX_SMALL_IMAGE_PIXELS = 32e6;
 
 /**
- * Longest side, as in JPEG. Decoding a line one pixel high with a whole image's pixels would take a thousand times the
+ * Longest side, as in JPEG. An image of one row with as many pixels as a photograph would take a thousand times the
  * work.
  */
 const MAX_SIDE = 65_535;
@@ -168,8 +168,8 @@ export function readColorProfile(file: Uint8Array<ArrayBuffer>): Uint8Array | un
 }
 
 /**
- * Finds the profile among the chunks of a PNG file (length, type, data, checksum). Its chunk comes before the pixels,
- * and begins with the profile's name.
+ * Finds the profile among the chunks of a PNG file (length, type, data, checksum). The profile's chunk comes before the
+ * pixels, and begins with the profile's name.
  */
 function readPng(file: Uint8Array): Uint8Array | undefined {
   const view = viewData(file);

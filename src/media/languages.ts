@@ -114,8 +114,8 @@ export const ALL_LANGUAGES: Table = {
   yo: "yoruba",
 };
 
-/** Codes that mean a language with another code. */
-const SAME: ReadonlyMap<string, string> = new Map([
+/** Codes that are read as another code. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ["cmn", "zh"],
   ["iw", "he"],
   ["jw", "jv"],
@@ -148,8 +148,8 @@ export function readLanguage(spelling: string): string | undefined {
   if (named !== undefined) return named;
   const [primary = "", second] = text.split(/[-_]/);
   // Cantonese is also written as a variety of Chinese: `zh-yue`.
-  const code = primary === "zh" && second === "yue" ? second : shortCode(primary);
-  const own = SAME.get(code) ?? code;
+  const code = primary === "zh" && second === "yue" ? second : toShortCode(primary);
+  const own = SYNONYMS.get(code) ?? code;
   return Object.hasOwn(ALL_LANGUAGES, own) ? own : undefined;
 }
 
@@ -163,7 +163,7 @@ function nameLanguages(): ReadonlyMap<string, string> {
 }
 
 /** The two-letter code for a three-letter code, if there is one. */
-function shortCode(code: string): string {
+function toShortCode(code: string): string {
   try {
     return Intl.getCanonicalLocales(code)[0] ?? code;
   } catch {

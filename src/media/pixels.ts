@@ -197,9 +197,9 @@ export function pad(
 const BAND_PIXELS = BAND_BYTES / 4;
 
 /**
- * Converts straight alpha to premultiplied, rounded as in Pillow: otherwise transparent pixels would lend their colour
- * to their neighbours when an image is resized. The last of 2 or 4 channels is alpha. Opaque RGBA is returned
- * unchanged.
+ * Converts straight alpha to premultiplied, rounded as in Pillow. Do this before an image is resized: otherwise
+ * transparent pixels would lend their colour to their neighbours. The last of 2 or 4 channels is alpha. Opaque RGBA is
+ * returned unchanged.
  */
 export function premultiply(pixels: Pixels): Pixels {
   if (pixels.channels === 4 && isOpaque(pixels)) return pixels;

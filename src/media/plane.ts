@@ -16,7 +16,7 @@ export interface Plane {
  * Replaces each pixel with the mean of all pixels at most `radius` away along either axis. The cost does not depend on
  * the radius. The result is a new plane.
  */
-export function boxMean(plane: Plane, radius: number): Plane {
+export function computeBoxMeans(plane: Plane, radius: number): Plane {
   return averageColumns(averageRows(plane, radius), radius);
 }
 
@@ -70,7 +70,10 @@ interface Neighbours {
   readonly share: Float64Array;
 }
 
-/** Samples planes bilinearly, with aligned corners. Move it, then read any number of planes. */
+/**
+ * Interpolates planes bilinearly; the edges of the planes and of the image coincide, not the centres of their corner
+ * pixels. Move the sampler to a pixel, then read any number of planes.
+ */
 export class PlaneSampler {
   readonly #width: number;
   readonly #columns: Neighbours;
@@ -156,7 +159,7 @@ export function fitToGuide(
   plane: Plane,
   { radius, epsilon }: { readonly radius: number; readonly epsilon: number },
 ): LinearModel {
-  const mean = (each: Plane) => boxMean(each, radius);
+  const mean = (each: Plane) => computeBoxMeans(each, radius);
   const means = guide.map(mean) as unknown as ColorPlanes;
   const planeMean = mean(plane);
   const covariance = (i: number, j: number) =>

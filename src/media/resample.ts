@@ -1,13 +1,13 @@
 /**
- * Resizes images exactly as Pillow does, since models were trained with it: antialiased, in two passes with 8-bit
- * pixels between them, with fixed-point weights. Images with alpha are premultiplied first, as in Pillow.
+ * Resizes images exactly as Pillow does, since models were trained with it: antialiased, with fixed-point weights, in
+ * two passes that are each rounded to 8 bits. Images with alpha are premultiplied first, as in Pillow.
  *
  * @module
  */
 import { BAND_BYTES, PixelRoom, type Pixels, premultiply, unpremultiply } from "./pixels.ts";
 import {
   computeWeights,
-  nearestInputs,
+  findNearestInputs,
   type ResampleFilter,
   type Weights,
 } from "./resample_filter.ts";
@@ -43,10 +43,7 @@ export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
     : resizeChannels(pixels, options);
 }
 
-/**
- * Like {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. Two passes,
- * each rounded to 8 bits: Pillow's algorithm, to the last bit.
- */
+/** Like {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. */
 export function resizeChannels(pixels: Pixels, { width, height, filter }: ResizeOptions): Pixels {
   for (const size of [width, height]) {
     if (Number.isInteger(size) && size >= 1) continue;
@@ -65,9 +62,9 @@ export function resizeChannels(pixels: Pixels, { width, height, filter }: Resize
 function pickNearest(pixels: Pixels, width: number, height: number): Pixels {
   const { channels, data: from } = pixels;
   const data = new Uint8Array(width * height * channels);
-  const columns = nearestInputs(pixels.width, width);
+  const columns = findNearestInputs(pixels.width, width);
   let to = 0;
-  for (const row of nearestInputs(pixels.height, height)) {
+  for (const row of findNearestInputs(pixels.height, height)) {
     for (const column of columns) {
       const at = (row * pixels.width + column) * channels;
       for (let channel = 0; channel < channels; channel++) data[to++] = from[at + channel]!;
@@ -87,7 +84,7 @@ function toFixed(weight: number): number {
   return Math.trunc(weight * 2 ** FRACTION_BITS + (weight < 0 ? -0.5 : 0.5));
 }
 
-/** Resizes an image to the width of the weights. */
+/** Resizes an image along its rows. The weights determine the new width. */
 function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   const { width, height, channels, data } = pixels;
   const toWidth = weights.first.length;
@@ -126,12 +123,12 @@ function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   return { width: toWidth, height, channels, data: to };
 }
 
-/** For each output, its first input and the number of its inputs. */
+/** Lists for each output its first input and the number of its inputs. */
 function listSpans({ first, count }: Weights): Int32Array {
   return Int32Array.from({ length: 2 * first.length }, (_, i) => (i % 2 ? count : first)[i >> 1]!);
 }
 
-/** i16 `[outputs, 2, stride]`: the high parts of an output's weights before the low ones. */
+/** Packs weights as i16 `[outputs, 2, stride]`: for each output, the high parts of its weights, then the low parts. */
 function packHorizontalWeights(
   { count, stride: ownStride, values }: Weights,
 ): { readonly stride: number; readonly values: Int16Array } {
@@ -148,14 +145,14 @@ function packHorizontalWeights(
   return { stride, values: laid };
 }
 
-/** Resizes an image to the height of the weights. */
+/** Resizes an image along its columns. The weights determine the new height. */
 function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const { width, channels, data } = pixels;
   const { first, count, stride } = weights;
   const height = first.length;
   const rowBytes = width * channels;
   const numPairs = Math.ceil(stride / 2);
-  // One output row needs more input rows than fit into the cache only when an image shrinks a lot.
+  // Only when an image shrinks a lot does an output row need more input rows than fit into the cache.
   const bandPairs = Math.min(numPairs, Math.max(1, Math.floor(BAND_BYTES / (2 * rowBytes))));
   const values = packVerticalWeights(weights, numPairs);
 
@@ -188,7 +185,10 @@ function filterVertically(pixels: Pixels, weights: Weights): Pixels {
 
 const PAIR_BYTES = 4 * Int16Array.BYTES_PER_ELEMENT;
 
-/** i16 `[outputs, pairs, 2, 2]`: for two neighbouring rows, the high parts of their weights, then the low ones. */
+/**
+ * Packs weights as i16 `[outputs, pairs, 2, 2]`: for each pair of neighbouring rows, the high parts of their weights,
+ * then the low parts.
+ */
 function packVerticalWeights({ count, stride, values }: Weights, numPairs: number): Int16Array {
   const laid = new Int16Array(4 * numPairs * count.length);
   for (let output = 0; output < count.length; output++) {

@@ -97,8 +97,8 @@ export function computeWeights(
   return { first, count, stride, values };
 }
 
-/** The input pixel nearest to the middle of each output. */
-export function nearestInputs(length: number, numOutputs: number): Int32Array {
+/** Finds the input pixel nearest to the middle of each output. */
+export function findNearestInputs(length: number, numOutputs: number): Int32Array {
   const step = length / numOutputs;
   // Steps are summed rather than multiplied, to get Pillow's rounding.
   let position = step * 0.5;

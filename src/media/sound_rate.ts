@@ -85,8 +85,8 @@ export class AudioResampler {
 }
 
 /**
- * `Σ samples[start + i] taps[i]`. The number of taps is a multiple of 4: four sums at once are a quarter faster than
- * one.
+ * Computes `Σ samples[start + i] taps[i]`. The number of taps is a multiple of 4: four sums at once are a quarter
+ * faster than one.
  */
 function convolve(samples: Float32Array, start: number, taps: Float32Array): number {
   let a = 0, b = 0, c = 0, d = 0;
@@ -111,7 +111,10 @@ function getBank(inputRateHz: number, outputRateHz: number): FilterBank {
 }
 
 function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
-  const numPhases = Math.min(MAX_PHASES, outputRateHz / greatestDivisor(inputRateHz, outputRateHz));
+  const numPhases = Math.min(
+    MAX_PHASES,
+    outputRateHz / findGreatestDivisor(inputRateHz, outputRateHz),
+  );
   // From here on, frequencies are in cycles per input sample.
   const nyquist = Math.min(0.5, 0.5 * outputRateHz / inputRateHz);
   const transition = nyquist * (1 - PASS_BAND);
@@ -130,10 +133,13 @@ function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
   return { numTaps, filters };
 }
 
-/** Greatest common divisor, at least 1: rates that are not integers get the most phases. */
-function greatestDivisor(a: number, b: number): number {
+/**
+ * Finds the greatest common divisor. If a rate is not an integer, returns a number close to 0, so that the bank gets
+ * the most phases.
+ */
+function findGreatestDivisor(a: number, b: number): number {
   if (!Number.isInteger(a) || !Number.isInteger(b)) return Number.MIN_VALUE;
-  return b === 0 ? a : greatestDivisor(b, a % b);
+  return b === 0 ? a : findGreatestDivisor(b, a % b);
 }
 
 function sinc(x: number): number {
@@ -144,7 +150,7 @@ function kaiser(x: number, beta: number): number {
   return Math.abs(x) > 1 ? 0 : bessel(beta * Math.sqrt(1 - x * x)) / bessel(beta);
 }
 
-/** Long enough for two periods of a low voice. */
+/** Length of a frame: two periods of a low voice. */
 const FRAME_SECONDS = 0.03;
 /** The longest shift of a frame to match the previous frame: one period of a low voice. */
 const SEARCH_SECONDS = 0.0125;
@@ -155,7 +161,8 @@ const COMPARED_STRIDE = 2;
  * Changes the speed of speech without changing its pitch.
  *
  * @param options.speed factor; above 1 is faster.
- * @returns about `samples.length / speed` samples, owned by the caller; `samples` itself if the speed is 1.
+ * @returns about `samples.length / speed` samples, owned by the caller; `samples` itself if the speed is 1 or the sound
+ * is too short.
  */
 export function stretchTime(
   samples: Float32Array<ArrayBuffer>,
@@ -171,14 +178,15 @@ export function stretchTime(
   const length = Math.round(samples.length / speed);
   const numFrames = Math.ceil(length / hop);
   const output = new Float32Array((numFrames + 2) * hop);
-  // Frames overlap by half, and the two halves of the window add up to 1. Only the first frame has no frame before it.
+  // Frames overlap by half, and the two halves of the window add up to 1. The first half of the first frame overlaps
+  // with no other frame, so it is copied.
   output.set(samples.subarray(0, hop));
   let previous = 0;
   for (let frame = 0; frame <= numFrames; frame++) {
     const wanted = Math.round(frame * hop * speed);
     const start = frame === 0
       ? 0
-      : findFit(samples, { follows: previous + hop, wanted, search, hop });
+      : findFit(samples, { continuation: previous + hop, wanted, search, hop });
     const isFirst = frame === 0;
     for (let i = isFirst ? hop : 0; i < 2 * hop; i++) {
       output[frame * hop + i]! += window[i]! * (samples[start + i] ?? 0);
@@ -189,14 +197,15 @@ export function stretchTime(
 }
 
 /**
- * Finds the frame near `wanted` that is most similar to the natural continuation.
+ * Finds the frame near `wanted` that is most similar to the frame at `continuation`, where the sound after the previous
+ * frame continues.
  *
- * @returns its first sample.
+ * @returns the index of its first sample.
  */
 function findFit(
   samples: Float32Array,
-  { follows, wanted, search, hop }: {
-    readonly follows: number;
+  { continuation, wanted, search, hop }: {
+    readonly continuation: number;
     readonly wanted: number;
     readonly search: number;
     readonly hop: number;
@@ -204,7 +213,7 @@ function findFit(
 ): number {
   const first = Math.max(0, wanted - search);
   const last = Math.min(samples.length - 2 * hop, wanted + search);
-  if (follows + 2 * hop > samples.length || last <= first) {
+  if (continuation + 2 * hop > samples.length || last <= first) {
     return Math.max(0, Math.min(wanted, last));
   }
   let best = Math.min(wanted, last);
@@ -214,7 +223,7 @@ function findFit(
     let energy = 1e-9;
     for (let i = 0; i < 2 * hop; i += COMPARED_STRIDE) {
       const sample = samples[start + i]!;
-      product += sample * samples[follows + i]!;
+      product += sample * samples[continuation + i]!;
       energy += sample * sample;
     }
     const similarity = product / Math.sqrt(energy);

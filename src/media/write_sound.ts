@@ -41,10 +41,10 @@ export async function createSoundWriter(
 
 /** Transparent quality for one voice. */
 const MP3_BITRATE_KBPS = 96;
-/** The highest bit rate that MP3 allows below 16 kHz. */
+/** The highest bit rate that the encoder uses below 16 kHz. */
 const MP3_LOW_RATE_BITRATE_KBPS = 64;
 const MP3_RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
-/** Rate of an MP3 file if the sound has another rate. */
+/** Rate of an MP3 file if MP3 does not support the rate of the sound. */
 const MP3_OTHER_RATE_HZ = 24_000;
 
 type Mp3Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3Encoder>>;

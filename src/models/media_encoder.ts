@@ -163,7 +163,7 @@ interface EncodedMediaParts {
   /** Number of patches along one side of an image token's square. */
   readonly mergeSize?: number;
   /** Counts the encoder rows that the medium's text in a prompt stands for. */
-  readonly numRows: (text: string) => number;
+  readonly countRows: (text: string) => number;
   /** Device memory for cached rows; 256 MiB if absent. The rows of the last image or sound are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
@@ -222,10 +222,10 @@ export class EncodedMedia {
   async #encodeRows(key: string, bytes: Uint8Array<ArrayBuffer>): Promise<Tensor> {
     const known = this.#encoded.get(key);
     if (known !== undefined) return known;
-    const { encoder, numRows } = this.#parts;
+    const { encoder, countRows } = this.#parts;
     const prepared = this.#prepared.get(key) ??
       await this.#prepare(key, { bytes, signal: new AbortController().signal });
-    const rows = await encoder.encode(prepared.tensors, numRows(prepared.text));
+    const rows = await encoder.encode(prepared.tensors, countRows(prepared.text));
     this.metrics.encoderRuns.inc();
     this.#prepared.delete(key);
     this.#encoded.set(key, rows, rows.size * (rows.type === "float16" ? 2 : 4));

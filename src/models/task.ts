@@ -32,8 +32,8 @@ export interface EmbedTask {
   /** The name of one of the model's prompts, as an alternative to `inputType`. */
   readonly promptName?: string | undefined;
   /**
-   * Whether vectors are normalised to length 1; the model's own setting if absent. Shortened vectors are always
-   * normalised.
+   * Whether vectors are normalised to length 1. If absent, the model's own setting decides, but shortened vectors are
+   * always normalised.
    */
   readonly normalizes?: boolean | undefined;
   /** Number of leading elements of each vector to keep; all if absent. */

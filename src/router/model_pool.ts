@@ -30,8 +30,9 @@ export interface ModelState {
   readonly failure: string | undefined;
   /** Address of the model's process; `undefined` unless it is loaded. */
   readonly address: ModelAddress | undefined;
-  /** Requests that the model works on, and requests that wait for it. */
+  /** Number of requests that the model works on. */
   readonly numInUse: number;
+  /** Number of requests that wait until the model is loaded. */
   readonly numWaiting: number;
   /** How often the process was started. */
   readonly numStarts: number;

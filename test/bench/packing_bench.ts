@@ -15,7 +15,7 @@ import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.t
 import { PackedEncoder } from "../../src/models/embedding/packed_encoder.ts";
 import { PaddedEncoder } from "../../src/models/embedding/whole_encoders.ts";
 import { keepOutput } from "../../src/models/folder/graph_file.ts";
-import { poolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
+import { makePoolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
 import type { Encoder } from "../../src/models/embedding/text_batcher.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
@@ -48,7 +48,7 @@ async function openBoth(
   const wanted = `${HIDDEN}/float32`;
   const result = cutEncoder(keepOutput(model, HIDDEN, wanted), {
     wanted,
-    tail: poolingTail,
+    tail: makePoolingTail,
     padTokenId: 0,
     contextLength: LONGEST_TEXT,
   });

@@ -78,7 +78,7 @@ const activity = await VoiceActivity.load(vadFolder);
 const alone = await time(async () => {
   const listener = activity.listen(RATE_HZ);
   await listener.push(samples);
-  await listener.likelihoods();
+  await listener.finish();
 });
 const [withVad, without] = [median(times.with), median(times.without)];
 printTable(

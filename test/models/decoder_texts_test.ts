@@ -12,7 +12,7 @@ import { StartupError } from "../../src/base/errors.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { yesNoRerankPrompt } from "../../src/models/embedding/rerank.ts";
+import { makeYesNoFormat } from "../../src/models/embedding/rerank.ts";
 import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { embed, openModel, rerank } from "../fixtures/engine/model.ts";
@@ -195,7 +195,7 @@ async function assertReranks(backend: Backend): Promise<void> {
   await using model = await openModel(tiny.folder, { backend, kind: "rerank" });
   const { scores, promptTokens } = await rerank(model, QUERY, DOCUMENTS);
   const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
-  const [no, yes] = yesNoRerankPrompt(tokenizer).columns;
+  const [no, yes] = makeYesNoFormat(tokenizer).columns;
   let numTokens = 0;
   await using whole = await WholeGraph.open(tiny.graph);
   for (const [index, document] of DOCUMENTS.entries()) {
@@ -262,7 +262,7 @@ Deno.test("a language model reranks by the tokens that sentence-transformers' Lo
 });
 
 Deno.test({
-  name: "yesNoRerankPrompt() joins query and document to the same tokens as the whole prompt" +
+  name: "makeYesNoFormat() joins query and document to the same tokens as the whole prompt" +
     unlessThere(hasQwen, "tokenizers/qwen3", "the tokenizer of Qwen3-Reranker"),
   ignore: !hasQwen,
   fn: async () => {
@@ -272,7 +272,7 @@ Deno.test({
       config: {},
     };
     const tokenizer = await EncoderTokenizer.load(folder);
-    const form = yesNoRerankPrompt(tokenizer);
+    const form = makeYesNoFormat(tokenizer);
     for (const query of ["what", "what?", "why!?", "a b…", "5", "日本の首都は？"]) {
       for (
         const document of ["text", "5 eggs", "(in brackets)", "“quoted”", "東京", "…", "a\n\nb"]

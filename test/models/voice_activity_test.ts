@@ -69,7 +69,7 @@ Deno.test("VoiceActivity gives each window the state and the last samples of the
     const wanted = referenceLikelihoods(windows);
     assert.ok(Math.min(...wanted) < 0.2 && Math.max(...wanted) > 0.8);
     for (const listener of listeners) {
-      const seen = await listener.likelihoods();
+      const seen = await listener.finish();
       assert.equal(seen.length, wanted.length);
       wanted.forEach((want, i) => assert.ok(Math.abs(seen[i]! - want) < 1e-5, `${i}: ${seen[i]}`));
     }
@@ -112,7 +112,7 @@ goldenTest(
         for (let at = 0; at < samples.length; at += size) {
           await listener.push(samples.subarray(at, at + size));
         }
-        const likelihoods = await listener.likelihoods();
+        const likelihoods = await listener.finish();
         // The reference omits a window that is not full.
         assert.equal(likelihoods.length, Math.ceil(samples.length / (sampling_rate / 31.25)));
         probs.forEach((want, i) =>

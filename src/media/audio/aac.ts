@@ -2,7 +2,8 @@
  * Decodes AAC frames, from any container and from files in which each frame has its own header (ADTS: ISO/IEC 13818-7,
  * section 6.2).
  *
- * The decoder is ours: FAAD2 is under the GPL, FDK-AAC under a licence of its own, and Deno has no WebCodecs.
+ * Hearth has its own decoder, because FAAD2 is under the GPL, FDK-AAC is under a licence of its own, and Deno has no
+ * WebCodecs.
  *
  * @module
  */
@@ -13,7 +14,10 @@ import { BitReader } from "../file_bytes.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./mp3.ts";
 
 const FRAME_SAMPLES = 1024;
-/** Delay added by the filters of spectral band replication, in samples of the core: 962 samples at twice its rate. */
+/**
+ * Delay of the filters of spectral band replication, in samples at the core's rate. It is 962 samples at the output
+ * rate, which is twice as high.
+ */
 const REPLICATION_DELAY_SAMPLES = 481;
 /** A stream with a larger share of damaged frames is refused. */
 const MAX_DAMAGED_SHARE = 0.5;
@@ -23,8 +27,8 @@ const MIN_FRAMES = 64;
 /**
  * Decodes frames. A damaged frame becomes silence.
  *
- * Spectral band replication, HE-AAC's upper half of the spectrum, is not decoded. Silence as long as the delay of its
- * filters precedes the sound, because the timing in containers includes that delay.
+ * Spectral band replication, HE-AAC's upper half of the spectrum, is not decoded. The sound still begins with silence
+ * as long as the delay of the replication filters, because the timing in containers includes that delay.
  *
  * @throws {HearthError} `invalid_media` when most frames are damaged.
  */
@@ -103,7 +107,7 @@ export function parseAacConfig(data: Uint8Array): AacConfig {
   }
 }
 
-/** Object types that encoders write but that are not decoded here. */
+/** Names of object types, for error messages. */
 const OBJECT_NAMES: Readonly<Record<number, string>> = {
   1: "AAC Main",
   2: "AAC-LC",
@@ -114,7 +118,7 @@ const OBJECT_NAMES: Readonly<Record<number, string>> = {
   42: "xHE-AAC (USAC)",
 };
 
-/** The common name of a kind of AAC. */
+/** The common name of an object type, or its number. */
 function nameObjectType(type: number): string {
   return OBJECT_NAMES[type] ?? `of object type ${type}`;
 }
@@ -151,7 +155,7 @@ export function findAdts(file: Uint8Array): number | undefined {
 }
 
 /**
- * Decodes an AAC file. Bytes between its frames are skipped.
+ * Decodes an AAC file. Bytes between frames are skipped.
  *
  * @throws {HearthError} `invalid_media` unless the stream has the LC profile, alone or as the core of HE-AAC, or when
  * most of it is damaged.

@@ -13,13 +13,14 @@ const COMMON_BYTES = 18;
 const SOUND_HEADER_BYTES = 8;
 /** Programs that write to a pipe do not know the size, and write 0 or a size of at least this. */
 const UNKNOWN_SIZE = 0x7f00_0000;
-/** Codings by their names in AIFF-C, in lower case; AIFF has only the first. */
+/** Codings that store samples in blocks, by their names in AIFF-C, in lower case. */
 const BLOCK_CODINGS: Readonly<Record<string, StoredFormat["coding"]>> = {
   "ima4": "Apple IMA ADPCM",
   "gsm ": "GSM",
   "agsm": "GSM",
   ".mp3": "MPEG audio",
 };
+/** Codings of single samples, by their names in AIFF-C, in lower case. AIFF itself has only `none`. */
 const CODINGS: Readonly<Record<string, Omit<SampleCoding, "bytes">>> = {
   "none": { kind: "signed", isLittleEndian: false },
   "twos": { kind: "signed", isLittleEndian: false },
@@ -110,7 +111,7 @@ function findData(
   return file.subarray(Math.min(end, start + SOUND_HEADER_BYTES + skipped), end);
 }
 
-const HEADER_BYTES = 24;
+const AU_HEADER_BYTES = 24;
 const UNKNOWN_AU_SIZE = 0xffff_ffff;
 const AU_CODINGS: Readonly<Record<number, readonly [SampleCoding["kind"], bytes: number]>> = {
   1: ["mu-law", 1],
@@ -137,7 +138,7 @@ export async function* readAu(
   file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,
 ): AsyncGenerator<Sound, void> {
-  if (file.length < HEADER_BYTES) throw invalidAudio("The AU file ends in its header.");
+  if (file.length < AU_HEADER_BYTES) throw invalidAudio("The AU file ends in its header.");
   const view = new DataView(file.buffer, file.byteOffset);
   const [start, size, encoding] = [view.getUint32(4), view.getUint32(8), view.getUint32(12)];
   const present = Math.max(0, file.length - start);

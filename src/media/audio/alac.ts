@@ -1,5 +1,6 @@
 /**
- * Decodes Apple Lossless: residuals in adaptive Golomb codes, and linear prediction that adapts to their signs.
+ * Decodes Apple Lossless: residuals in adaptive Golomb codes, and linear prediction that adapts to the signs of the
+ * residuals.
  *
  * @module
  */
@@ -14,7 +15,7 @@ interface AlacConfig {
   readonly historyRate: number;
   /** Initial mean of the Golomb codes. */
   readonly initialHistory: number;
-  /** Most bits of a Golomb code's remainder. */
+  /** Maximum number of bits in the remainder of a Golomb code. */
   readonly maxRemainderBits: number;
   readonly numChannels: number;
   readonly sampleRateHz: number;
@@ -178,17 +179,16 @@ function readResiduals(
 ): void {
   const maxBits = config.maxRemainderBits;
   let mean = config.initialHistory;
-  let isBehindZeros = 0;
+  /** Added to the next code. It is 1 after a run of zeros, because another 0 would belong to the run. */
+  let offset = 0;
   for (let i = 0; i < residuals.length;) {
     const remainderBits = Math.min(maxBits, 31 - Math.clz32((mean >> MEAN_BITS) + 3));
     const code =
       readGolomb(bits, remainderBits, { divisor: (1 << remainderBits) - 1, escapeBits: width }) +
-      isBehindZeros;
+      offset;
     residuals[i++] = code % 2 === 0 ? code / 2 : -(code + 1) / 2;
-    mean = code - isBehindZeros > MAX_MEAN
-      ? MAX_MEAN
-      : rate * code + mean - (rate * mean >> MEAN_BITS);
-    isBehindZeros = 0;
+    mean = code - offset > MAX_MEAN ? MAX_MEAN : rate * code + mean - (rate * mean >> MEAN_BITS);
+    offset = 0;
     if (mean < ZERO_RUN_MEAN && i < residuals.length) {
       const runBits = Math.clz32(mean) - 24 + (mean + 16 >> 6);
       const divisor = (1 << runBits) - 1 & (1 << maxBits) - 1;
@@ -197,7 +197,7 @@ function readResiduals(
         throw new RangeError("The Apple Lossless packet has too many zeros.");
       }
       i += run;
-      isBehindZeros = run < MAX_MEAN ? 1 : 0;
+      offset = run < MAX_MEAN ? 1 : 0;
       mean = 0;
     }
   }

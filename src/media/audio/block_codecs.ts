@@ -25,7 +25,7 @@ interface ImaState {
 }
 
 /** @param difference computes the change of the sample from a step and the lower three bits of a code. */
-function nextIma(
+function decodeImaCode(
   state: ImaState,
   code: number,
   difference: (step: number, size: number) => number,
@@ -37,11 +37,10 @@ function nextIma(
   return state.sample;
 }
 
-/**
- * Two methods of computing the difference: by one multiplication, or as a sum of shifted steps. They round differently.
- */
-const multiplied = (step: number, size: number) => (2 * size + 1) * step >> 3;
-const summed = (step: number, size: number) =>
+/** Computes the difference by one multiplication, as for WAV. */
+const multiplyStep = (step: number, size: number) => (2 * size + 1) * step >> 3;
+/** Computes the difference as a sum of shifted steps, as Apple does. It rounds differently. */
+const addSteps = (step: number, size: number) =>
   (step >> 3) + (size & 4 ? step : 0) + (size & 2 ? step >> 1 : 0) + (size & 1 ? step >> 2 : 0);
 
 /** Decodes a WAV block: each channel's first sample and step index, then four bytes of each channel in turn. */
@@ -60,8 +59,8 @@ export function createWavIma(numChannels: number): BlockDecoder {
       for (let group = 0, at = 1; group < numGroups; group++) {
         const start = 4 * (numChannels * (group + 1) + channel);
         for (const byte of block.subarray(start, start + 4)) {
-          samples[at++] = nextIma(state, byte & 15, multiplied);
-          samples[at++] = nextIma(state, byte >> 4, multiplied);
+          samples[at++] = decodeImaCode(state, byte & 15, multiplyStep);
+          samples[at++] = decodeImaCode(state, byte >> 4, multiplyStep);
         }
       }
       return samples;
@@ -69,7 +68,7 @@ export function createWavIma(numChannels: number): BlockDecoder {
   };
 }
 
-/** Bytes of one channel's packet in Apple's layout, which holds 64 samples. */
+/** Bytes of one channel's packet in Apple's layout. A packet holds 64 samples. */
 export const APPLE_IMA_BYTES = 34;
 /**
  * A packet's header repeats the previous packet's last sample, rounded. If it differs from the decoded sample by at
@@ -95,8 +94,8 @@ export function createAppleIma(numChannels: number): BlockDecoder {
       const samples = new Int16Array(64);
       for (let i = 0; i < 32; i++) {
         const byte = packet[2 + i]!;
-        samples[2 * i] = nextIma(state, byte & 15, summed);
-        samples[2 * i + 1] = nextIma(state, byte >> 4, summed);
+        samples[2 * i] = decodeImaCode(state, byte & 15, addSteps);
+        samples[2 * i + 1] = decodeImaCode(state, byte >> 4, addSteps);
       }
       return samples;
     });
@@ -155,7 +154,7 @@ export function createMsAdpcm(numChannels: number): BlockDecoder {
   };
 }
 
-/** Bytes of a frame, which holds 160 samples. */
+/** Bytes of a frame of 160 samples. */
 export const GSM_FRAME_BYTES = 33;
 /** Bytes of a pair of frames in WAV. */
 export const GSM_WAV_BYTES = 65;
@@ -255,8 +254,8 @@ class GsmDecoder {
   }
 
   /**
-   * Applies, in place, the lattice filter, whose coefficients blend from the last frame's to this frame's, and then
-   * de-emphasis.
+   * Applies the lattice filter and then de-emphasis, in place. The coefficients of the filter change gradually from
+   * those of the last frame to those of this frame.
    */
   #synthesize(samples: Int16Array, ratios: readonly number[]): void {
     const last = this.#ratios;

@@ -241,7 +241,7 @@ function decodePackets(
 /** Bit depths by the code in a FLAC frame's header; 0 means the depth in the metadata. */
 const FLAC_BITS = [0, 8, 12, 0, 16, 20, 24, 32];
 
-/** Makes the FLAC metadata that a CAF file may lack, from the description and the first frame. */
+/** Makes FLAC metadata from the description and the first frame, because a CAF file may have none. */
 function makeFlacHead(
   { sampleRateHz, numChannels, bitsPerChannel }: Description,
   frame: Uint8Array | undefined,

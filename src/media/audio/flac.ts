@@ -1,5 +1,5 @@
 /**
- * Reads FLAC (RFC 9639), both native files and Ogg.
+ * Reads FLAC files (RFC 9639), and decodes the FLAC frames of other containers.
  *
  * @module
  */
@@ -32,7 +32,7 @@ export function countFlacSamples(file: Uint8Array): number {
   return readSampleCount(file.subarray(start)) || Infinity;
 }
 
-/** @param head the magic and the first block; its sample count has 36 bits. */
+/** @param head the magic and the first block. The sample count in that block has 36 bits. */
 function readSampleCount(head: Uint8Array): number {
   return (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer, head.byteOffset).getUint32(22);
 }
@@ -50,7 +50,7 @@ function readSampleRate(head: Uint8Array): number {
 /**
  * Decodes a FLAC file.
  *
- * @throws {HearthError} `invalid_media` when most of it is damaged.
+ * @throws {HearthError} `invalid_media` when there are too many damaged frames.
  */
 export async function* readFlac(
   file: Uint8Array<ArrayBuffer>,
@@ -126,16 +126,16 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
   const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
   const decoder = new FLACDecoder();
   await decoder.ready;
-  // The decoder needs the header, as frames may leave sample rate and bit depth to it. The package's own parser would
-  // skip it.
+  // The decoder needs the header, because frames may omit the sample rate and the bit depth. The package's own parser
+  // would skip the header.
   await decoder.decodeFrames([head]);
   const { bitsPerSample } = readShape(head);
   let isFirst = true;
   return {
     decode: async (frame) => {
       if (isFirst && isShortFrame(frame)) {
-        // For so few samples libFLAC allocates a buffer that it then overruns. A larger frame first makes it allocate
-        // and keep a larger one.
+        // For a frame as short as this, libFLAC would allocate a buffer and then write past its end. Decoding a longer
+        // frame first makes it allocate a longer buffer, which it keeps.
         await decoder.decodeFrames([makeSilentFrame(readShape(head), frame)]);
       }
       isFirst = false;
@@ -148,8 +148,8 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
 }
 
 /**
- * Rescales samples so that the smallest possible sample is -1, as in all other decoders. This decoder has divided by
- * the largest possible sample instead.
+ * Rescales samples so that the smallest possible sample is -1, as in all other decoders. The WebAssembly decoder
+ * divides by the largest possible sample instead.
  */
 function scaleExactly(samples: Float32Array, bitsPerSample: number): void {
   const full = 2 ** (bitsPerSample - 1);
@@ -180,7 +180,7 @@ function createFrameDecoder(head: Uint8Array): FrameDecoder {
   };
 }
 
-/** The offset after the metadata, which may hold images. Otherwise a decoder would search the images for frames. */
+/** Finds the offset after the metadata. The metadata may hold images, which must not be searched for frames. */
 function findFrames(stream: Uint8Array): number {
   let at = MAGIC.length;
   let isLast = false;

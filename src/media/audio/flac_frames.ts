@@ -207,11 +207,11 @@ export function* splitFlac(
 export function isFlacFrame(bytes: Uint8Array): boolean {
   if (measureHeader(bytes, 0) === 0) return false;
   let check = 0;
-  for (const byte of bytes) check = nextCheck(check, byte);
+  for (const byte of bytes) check = updateChecksum(check, byte);
   return check === 0;
 }
 
-/** Whether a frame has at most 256 samples; usually only the last one does. */
+/** Whether a frame gives its number of samples, at most 256, in 8 bits. Usually only the last frame does. */
 export function isShortFrame(frame: Uint8Array): boolean {
   return frame[2]! >> 4 === 6;
 }
@@ -229,7 +229,7 @@ export function makeSilentFrame(
   // Each channel is a constant: an 8-bit header and one sample.
   const body = new Uint8Array(Math.ceil(numChannels * (8 + bitsPerSample) / 8));
   const frame = [...header, ...body];
-  const check = frame.reduce(nextCheck, 0);
+  const check = frame.reduce(updateChecksum, 0);
   return Uint8Array.of(...frame, check >> 8, check & 0xff);
 }
 
@@ -246,7 +246,7 @@ function findEnd(stream: Uint8Array, start: number): number {
       // Data can look like a header, so a header counts only if the frame has no valid end.
       if (isHeader) nextHeader ??= at;
     }
-    check = nextCheck(check, stream[at]!);
+    check = updateChecksum(check, stream[at]!);
   }
   const isWhole = last === stream.length && check === 0;
   return isWhole ? last : nextHeader ?? last;
@@ -278,8 +278,8 @@ function countNumberBytes(first: number): number {
   return numOnes === 1 || numOnes > 7 ? 0 : Math.max(1, numOnes);
 }
 
-/** The next value of the checksum. Over a whole frame including its own checksum, the result is 0. */
-function nextCheck(check: number, byte: number): number {
+/** Adds a byte to a checksum. The checksum of a whole frame, with the frame's own checksum at its end, is 0. */
+function updateChecksum(check: number, byte: number): number {
   return (check << 8 & 0xffff) ^ CRC16[check >> 8 ^ byte]!;
 }
 

@@ -20,7 +20,7 @@ export function findMp3(file: Uint8Array): number | undefined {
 /**
  * Decodes MPEG audio. Bytes between frames are skipped. The encoder's padding is left out if the file gives its length.
  *
- * @throws {HearthError} `invalid_media` when most of it is damaged.
+ * @throws {HearthError} `invalid_media` when there are no frames, or too many damaged ones.
  */
 export async function* readMp3(
   file: Uint8Array<ArrayBuffer>,
@@ -101,8 +101,8 @@ interface MpegFrame extends SyncFrame {
 const KIND_MASK = 0x1e0c00;
 const HEADER_BYTES = 4;
 /**
- * Bitrates in kbit/s by index, counted from 1: for layers I, II and III of version 1, then for layer I of later
- * versions, then for their other layers.
+ * Bitrates in kbit/s by index, counted from 1. The rows are for layers I, II and III of version 1, for layer I of later
+ * versions, and for layers II and III of later versions.
  */
 const BITRATES = [
   [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],

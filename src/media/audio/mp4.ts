@@ -3,16 +3,15 @@
  *
  * @module
  */
-import { Box, readMp4Frames } from "./mp4_boxes.ts";
+import { BLOCK_BYTES_AT, Box, readMp4Frames } from "./mp4_boxes.ts";
 import { decodeMp4, type SampleEntry } from "./mp4_codecs.ts";
 import { applyTiming, type Decoding, invalidAudio, type Sound, type TrackTiming } from "./sound.ts";
 
 const FIRST_TYPES = ["ftyp", "moov", "mdat", "free", "skip", "wide", "pnot"];
-/** Size of a sample entry's fixed fields, by their version in QuickTime. */
+/** Size of a sample entry's fixed fields, by the entry's version in QuickTime. */
 const ENTRY_BYTES = [28, 44, 64] as const;
 /** Offsets in a sample entry of QuickTime's version 2. */
 const VERSION_2 = { rate: 32, channels: 40, bits: 48, flags: 52 } as const;
-const BLOCK_BYTES_AT = 36;
 
 /** Whether a file has the signature of MP4 or QuickTime. */
 export function isMp4(file: Uint8Array): boolean {

@@ -1,19 +1,23 @@
 /**
- * The boxes of MP4 and QuickTime files (ISO/IEC 14496-12), and the frames of a track, which they list.
+ * The boxes of MP4 and QuickTime files (ISO/IEC 14496-12), and the frames of a track that these boxes list.
  *
  * @module
  */
 import { type Decoding, invalidAudio } from "./sound.ts";
 
-/** Maximum number of boxes. Hours of one-second fragments have fewer; a hostile file of empty boxes has more. */
+/**
+ * Maximum number of boxes in a box. Hours of one-second fragments have fewer; a hostile file of empty boxes has more.
+ */
 const MAX_CHILDREN = 2 ** 18;
 
 /** A box of the file. */
 export class Box {
   readonly type: string;
-  /** Offsets in the file: of the box, of its content, and after the box. */
+  /** Offset of the box in the file. */
   readonly start: number;
+  /** Offset of the content in the file. */
   readonly contentStart: number;
+  /** Offset in the file after the box. */
   readonly end: number;
   /** Whether the file ends within the box. */
   readonly isCut: boolean;
@@ -144,7 +148,7 @@ const RUN_FLAG = {
 /** Offset, in version 1 of a sample entry, of the number of samples in a block. */
 const SAMPLES_AT = 28;
 /** Offset, in version 1 of a sample entry, of the number of bytes in a block. */
-const BLOCK_BYTES_AT = 36;
+export const BLOCK_BYTES_AT = 36;
 
 /**
  * The frames of a track in order; those in fragments come last.

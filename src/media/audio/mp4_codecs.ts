@@ -221,7 +221,10 @@ export function readEsDescriptor(data: Uint8Array): EsDescriptor {
   return { objectType, config: new Uint8Array() };
 }
 
-/** Makes an Ogg header from a `dOps` box, whose numbers have the opposite byte order. */
+/**
+ * Makes an identification header, as in Ogg, from a `dOps` box. The numbers in the box are big-endian, those in the
+ * header little-endian.
+ */
 function toOpusHead(box: Uint8Array): Uint8Array {
   const head = new Uint8Array(8 + box.length);
   head.set(new TextEncoder().encode("OpusHead"));

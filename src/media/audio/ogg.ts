@@ -178,13 +178,13 @@ async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, voi
   const length = findLength(pages, first, numFirst);
   // The length normally ends within the last packet. If it ends before that packet, the beginning of the stream was cut
   // off, and the positions begin before 0.
-  const isCut = length !== undefined && numFirst - length > maxPacketSamples(headers[0]!);
+  const isCut = length !== undefined && numFirst - length > readMaxPacketSamples(headers[0]!);
   const isPage = pages.findLast(({ granule }) => granule >= 0) === first;
   yield* decodeVorbis(readData(readPackets(pages, 0)), isCut && isPage ? numFirst : length);
 }
 
-/** Maximum number of samples that a packet adds, from the identification header: half its longer block. */
-function maxPacketSamples(head: Uint8Array): number {
+/** Reads the maximum number of samples that a packet adds from the identification header: half the longer block. */
+function readMaxPacketSamples(head: Uint8Array): number {
   return 2 ** (head[VORBIS_BLOCKS_AT]! >> 4) / 2;
 }
 
@@ -228,10 +228,10 @@ async function* readFlac(
   decoding: Decoding,
 ): AsyncGenerator<Sound, void> {
   const setup = pages[0]!.body.subarray(FLAC_MAPPING_BYTES);
-  yield* decodeFlac(setup, flacFrames(pages), { ...decoding, isCut: !pages.at(-1)!.isLast });
+  yield* decodeFlac(setup, listFlacFrames(pages), { ...decoding, isCut: !pages.at(-1)!.isLast });
 }
 
-function* flacFrames(pages: readonly OggPage[]): Generator<Uint8Array> {
+function* listFlacFrames(pages: readonly OggPage[]): Generator<Uint8Array> {
   for (const { data } of readPackets(pages, 1)) {
     // A packet that does not begin with a frame is more metadata.
     if (data[0] === FLAC_FRAME_BYTE) yield data;

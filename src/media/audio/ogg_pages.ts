@@ -29,7 +29,7 @@ export interface OggPacket {
 const CAPTURE = [0x4f, 0x67, 0x67, 0x53];
 const VERSION_AT = 4;
 const CHECKSUM_AT = 22;
-const NUM_PIECES_AT = 26;
+const NUM_SEGMENTS_AT = 26;
 const HEADER_BYTES = 27;
 const IS_CONTINUED = 1;
 const IS_FIRST = 2;
@@ -47,8 +47,8 @@ export function isOgg(file: Uint8Array): boolean {
 }
 
 /**
- * Yields the pages of a file in order. If the file ends within a page, the segments that are there come last. Damaged
- * data are skipped.
+ * Yields the pages of a file in order. If the file ends within a page, the complete segments of that page come last.
+ * Damaged data are skipped.
  */
 export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage> {
   const [letter] = CAPTURE as [number];
@@ -112,11 +112,11 @@ export function makeOggPage(
   view.setBigInt64(6, BigInt(options.granule ?? 0), true);
   view.setUint32(14, options.serial ?? 0, true);
   view.setUint32(18, sequence, true);
-  page[NUM_PIECES_AT] = numSegments;
+  page[NUM_SEGMENTS_AT] = numSegments;
   page.fill(FULL_SEGMENT_BYTES, HEADER_BYTES, HEADER_BYTES + numSegments - 1);
   page[HEADER_BYTES + numSegments - 1] = packet.length % FULL_SEGMENT_BYTES;
   page.set(packet, HEADER_BYTES + numSegments);
-  view.setUint32(CHECKSUM_AT, checksum(page), true);
+  view.setUint32(CHECKSUM_AT, computeChecksum(page), true);
   return page;
 }
 
@@ -127,7 +127,7 @@ function isCapture(file: Uint8Array, at: number): boolean {
 /** The bytes of the page at `at`, if it is complete. */
 function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBuffer> | undefined {
   if (!isCapture(file, at) || file[at + VERSION_AT] !== 0) return undefined;
-  const bodyAt = HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? 0);
+  const bodyAt = HEADER_BYTES + (file[at + NUM_SEGMENTS_AT] ?? 0);
   const lacing = file.subarray(at + HEADER_BYTES, at + bodyAt);
   const numBytes = bodyAt + lacing.reduce((sum, length) => sum + length, 0);
   return at + numBytes <= file.length ? file.subarray(at, at + numBytes) : undefined;
@@ -136,10 +136,10 @@ function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBu
 /** Whether there is a whole page header. */
 function isPageHead(file: Uint8Array, at: number): boolean {
   return isCapture(file, at) && file[at + VERSION_AT] === 0 &&
-    at + HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? MAX_SEGMENTS) < file.length;
+    at + HEADER_BYTES + (file[at + NUM_SEGMENTS_AT] ?? MAX_SEGMENTS) < file.length;
 }
 
-/** Parses a page whose end is missing: keeps the whole segments, and has no position. */
+/** Parses a page whose end is missing. The result has only the complete segments, and no position. */
 function parseCutPage(bytes: Uint8Array<ArrayBuffer>): OggPage {
   const page = parsePage(bytes);
   let numBytes = 0;
@@ -149,13 +149,13 @@ function parseCutPage(bytes: Uint8Array<ArrayBuffer>): OggPage {
 
 function isIntact(page: Uint8Array): boolean {
   const view = new DataView(page.buffer, page.byteOffset, HEADER_BYTES);
-  return checksum(page) === view.getUint32(CHECKSUM_AT, true);
+  return computeChecksum(page) === view.getUint32(CHECKSUM_AT, true);
 }
 
 function parsePage(bytes: Uint8Array<ArrayBuffer>): OggPage {
   const view = new DataView(bytes.buffer, bytes.byteOffset, HEADER_BYTES);
   const flags = view.getUint8(5);
-  const bodyAt = HEADER_BYTES + view.getUint8(NUM_PIECES_AT);
+  const bodyAt = HEADER_BYTES + view.getUint8(NUM_SEGMENTS_AT);
   return {
     serial: view.getUint32(14, true),
     sequence: view.getUint32(18, true),
@@ -176,7 +176,7 @@ const CHECKSUM_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /** The checksum of a page, computed with its checksum field set to 0. */
-function checksum(page: Uint8Array): number {
+function computeChecksum(page: Uint8Array): number {
   let value = 0;
   for (let i = 0; i < page.length; i++) {
     const byte = i >= CHECKSUM_AT && i < CHECKSUM_AT + 4 ? 0 : page[i]!;

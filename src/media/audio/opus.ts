@@ -117,7 +117,7 @@ function scale(samples: Float32Array, factor: number): Float32Array {
   return factor === 1 ? samples : samples.map((sample) => sample * factor);
 }
 
-/** Rate at which Opus counts time, and to which it is decoded. */
+/** Sample rate of decoded Opus, in which Opus also counts time. */
 export const OPUS_RATE_HZ = 48_000;
 
 const MAX_FRAME_BYTES = 1275;
@@ -134,11 +134,11 @@ const FIRST_LONG_LENGTH = 252;
 export function countOpusSamples(packet: Uint8Array, numStreams = 1): number {
   const toc = packet[0];
   if (toc === undefined || numStreams === 1 && !hasValidFrames(packet)) return 0;
-  const samples = countFrames(packet) * frameMilliseconds(toc >>> 3) * OPUS_RATE_HZ / 1000;
+  const samples = countFrames(packet) * getFrameMilliseconds(toc >>> 3) * OPUS_RATE_HZ / 1000;
   return samples <= MAX_PACKET_SAMPLES ? samples : 0;
 }
 
-function frameMilliseconds(config: number): number {
+function getFrameMilliseconds(config: number): number {
   const isSilk = config < 12;
   const isHybrid = config < 16;
   if (isSilk) return [10, 20, 40, 60][config & 3]!;

@@ -14,11 +14,11 @@ export interface Sound {
 
 /** A reader's reports, in addition to the sound. */
 export interface Decoding {
-  /** Called if the file ends early, with a clause that says what is missing. What is there is decoded. */
+  /** Called if the file ends early, with a clause that says what is missing. The part that is there is decoded. */
   readonly onTruncated: (what: string) => void;
 }
 
-/** Decodes a file of one format. It frees its decoder when it ends, whether by itself or by `return()`. */
+/** Decodes a file of one format. The generator frees its decoder when it ends, whether by itself or by `return()`. */
 export type SoundReader = (
   file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,
@@ -87,8 +87,8 @@ export interface TrackTiming {
 }
 
 /**
- * Maximum padding that is trimmed at the end of a track; no encoder adds more. That much sound is held back until the
- * track has ended.
+ * Maximum padding that is trimmed at the end of a track; no encoder adds more. Sound as long as the padding is held
+ * back until the track has ended.
  */
 const MAX_PADDING_SECONDS = 1;
 const CHUNK_SAMPLES = 65_536;
@@ -160,15 +160,15 @@ function getLength({ channels }: Sound): number {
   return channels[0]?.length ?? 0;
 }
 
-/** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
+/** Largest magnitude of a sample: louder than any recording, and small enough that no spectrum overflows. */
 const MAX_AMPLITUDE = 65_536;
 
 /** If the average has a smaller share of the loudest channel's energy than this, the channels cancel each other out. */
 const CANCELLED_SHARE = 0.01;
 
 /**
- * Averages the channels. If they cancel each other out, as when one was recorded inverted, takes the loudest one. NaN
- * becomes silence.
+ * Averages the channels. If they cancel each other out, because one was recorded inverted, takes the loudest one. NaN
+ * and samples that are too large become 0.
  */
 export function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
   const mono = new Float32Array(channels[0]!.length);

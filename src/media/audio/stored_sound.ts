@@ -72,7 +72,7 @@ export async function* readStored(
     yield* readMp3(data, decoding);
   } else if (typeof coding === "string") {
     checkChannels(format);
-    yield* readBlocks(data, createBlocks(coding, format));
+    yield* readBlocks(data, createBlockDecoder(coding, format));
   } else if (coding === undefined) {
     throw new UnreadSoundError(
       `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is expected.`,
@@ -107,8 +107,8 @@ function joinChannels(chunks: readonly Int16Array[][], numChannels: number): Flo
   });
 }
 
-/** The decoder for a coding's blocks, and their size. */
-function createBlocks(
+/** Creates the decoder for a coding's blocks, and computes the size of a block. */
+function createBlockDecoder(
   coding: BlockCoding,
   { container, numChannels, blockBytes = 0 }: StoredFormat,
 ): { readonly decode: BlockDecoder; readonly numBytes: number } {

@@ -22,7 +22,7 @@ const CODINGS: Readonly<Record<number, StoredFormat["coding"] | SampleCoding["ki
   0x50: "MPEG audio",
   0x55: "MPEG audio",
 };
-/** Names of encodings that are not supported, or only in some files. */
+/** Names of encodings that are not supported, or not in every file. */
 const UNREAD: Readonly<Record<number, string>> = {
   0x08: "DTS",
   0x0a: "WMA Voice",
@@ -61,9 +61,7 @@ export function nameFourCharacters(type: string): string {
   return `of encoding ${encoding}${nameEncoding(encoding)}`;
 }
 
-/**
- * Programs that write to a pipe do not know the size. They write 0 or a value near a maximum, which is at least this.
- */
+/** Programs that write to a pipe do not know the size. They write 0 or a size of at least this. */
 const UNKNOWN_SIZE = 0x7fff_f000;
 /** A 32-bit size of this value means that the chunk `ds64` has the 64-bit size (EBU Tech 3306). */
 const LONG_SIZE = 0xffff_ffff;
@@ -181,7 +179,7 @@ export function readWaveFormat(
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? u16(24) : encoding;
   const coding = CODINGS[actual];
-  // Some programs write nonsense here, which is recognized where a block could not hold its samples.
+  // Some programs write a wrong block size. It is ignored if such a block could not hold its samples.
   const isNonsense = isSampleKind(coding) && blockBytes * 8 < numChannels * bitsPerSample;
   return {
     container,

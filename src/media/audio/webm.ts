@@ -201,7 +201,7 @@ function readTracks(file: Bytes): Track[] {
 
 /**
  * A track's timing, relative to the first block of any track, since a recording's timestamps may begin anywhere. For
- * Opus, the delay comes from its own header instead.
+ * Opus, the delay comes from the codec's header instead.
  */
 function readTiming(file: Bytes, tracks: readonly Track[], track: Track): TrackTiming {
   const timed = new Set(
@@ -239,7 +239,7 @@ function readTiming(file: Bytes, tracks: readonly Track[], track: Track): TrackT
 
 function* readFrames(file: Bytes, track: Track, decoding: Decoding): Generator<Bytes> {
   for (const { id, data, end = 0, isCut } of walkEbml(file, PARENTS)) {
-    // A file written during recording has no overall size, but its parts do.
+    // A file written during recording has no overall size, but its parts have sizes.
     if (end > file.length) decoding.onTruncated(`it promises ${end} bytes and has ${file.length}`);
     if (id !== ID.block && id !== ID.simpleBlock) continue;
     // Of a truncated frame, only PCM samples are usable.

@@ -222,13 +222,11 @@ function applyMasks({ rows, rowBytes, bits }: Rows, header: BmpHeader): Pixels {
   return { width, height, channels, data };
 }
 
-/** Codes after a zero byte: end of row, end of image, or offset; others are the number of literal indices. */
-const END_OF_ROW = 0;
-const END_OF_IMAGE = 1;
-const JUMP = 2;
+/** Codes after a zero byte. Any other code is a number of literal indices that follow. */
+const CODE = { endOfRow: 0, endOfImage: 1, jump: 2 } as const;
 
 /**
- * Unpacks palette indices. Skipped pixels are 0; those beyond a row are dropped.
+ * Unpacks palette indices. Skipped pixels are 0; pixels beyond the end of a row are dropped.
  *
  * @returns u8 `[height, width]`, in the order of the file's rows.
  * @throws {HearthError} `invalid_media` when the runs end before the image does.
@@ -251,11 +249,11 @@ function unpackBmpRuns(
     const count = packed[at++]!;
     const value = packed[at++]!;
     if (count > 0) { for (let i = 0; i < count; i++) put(part(value, i)); }
-    else if (value === END_OF_IMAGE) break;
-    else if (value === END_OF_ROW) {
+    else if (value === CODE.endOfImage) break;
+    else if (value === CODE.endOfRow) {
       x = 0;
       y++;
-    } else if (value === JUMP) {
+    } else if (value === CODE.jump) {
       x += packed[at++] ?? 0;
       y += packed[at++] ?? 0;
     } else {

@@ -37,7 +37,10 @@ const LONGEST =
 /** Bits of the longest code. */
 const MAX_FAX_CODE_BITS = 13;
 
-/** For any 13 bits, the code that they begin with: its value times 16, plus its number of bits; 0 if there is none. */
+/**
+ * For any 13 bits, the code that they begin with: the code's value times 16, plus the code's number of bits; 0 if there
+ * is none.
+ */
 type FaxCodeTable = Uint16Array;
 
 function makeTable(codes: Iterable<readonly [code: string, value: number]>): FaxCodeTable {
@@ -56,8 +59,9 @@ function* listRuns(short: string, long: string): Generator<readonly [string, num
   for (const [i, code] of LONGEST.split(/\s+/).entries()) yield [code, 1792 + 64 * i];
 }
 
-/** Codes for the lengths of runs. After a length of 64 or more comes another code, whose length is added. */
+/** Codes for the lengths of white runs. After a length of 64 or more comes another code, whose length is added. */
 const WHITE_RUNS = makeTable(listRuns(WHITE, LONG_WHITE));
+/** Codes for the lengths of black runs. */
 const BLACK_RUNS = makeTable(listRuns(BLACK, LONG_BLACK));
 
 /**
@@ -81,9 +85,9 @@ export interface FaxOptions {
   /** Number of pixels in a row. */
   readonly width: number;
   /**
-   * The separation of rows. `huffman`: each row begins at a byte, without a mark. `group 3`: a mark precedes each row;
-   * with `isTwoDimensional`, a bit after the mark says whether the row is coded relative to the row above. `group 4`:
-   * every row is coded relative to the row above, without marks.
+   * The separation of rows. `huffman`: each row begins at a whole byte, without a mark. `group 3`: a mark precedes each
+   * row; with `isTwoDimensional`, a bit after that mark says whether the row is coded relative to the row above.
+   * `group 4`: every row is coded relative to the row above, without marks.
    */
   readonly kind: "huffman" | "group 3" | "group 4";
   readonly isTwoDimensional?: boolean;
@@ -94,7 +98,7 @@ const MARK_ZEROS = 11;
 
 /**
  * Unpacks rows until the codes or the output end, or a code is invalid. In group 3, a row with an invalid code is white
- * after it, and decoding goes on with the next row.
+ * after that code, and decoding continues with the next row.
  *
  * @param rows receives one bit a pixel, 1 for black; each row begins at a whole byte.
  * @returns the number of bytes that were filled.
@@ -113,10 +117,10 @@ export function unpackFax(
     if (kind === "huffman") bits.align();
     const hasMark = kind === "group 3" && skipMark(bits);
     if (bits.bitsLeft === 0) break;
-    const isGivenByAbove = kind === "group 4" ||
+    const isRelative = kind === "group 4" ||
       kind === "group 3" && isTwoDimensional && hasMark && bits.read(1) === 0;
-    const { changes, isComplete } = isGivenByAbove
-      ? readRowByAbove(bits, above, width)
+    const { changes, isComplete } = isRelative
+      ? readRelativeRow(bits, above, width)
       : readRow(bits, width);
     if (!isComplete) {
       if (kind !== "group 3" || !findMark(bits)) break;
@@ -148,7 +152,7 @@ function readRow(bits: BitReader, width: number): Row {
   return { changes, isComplete: true };
 }
 
-function readRowByAbove(bits: BitReader, above: readonly number[], width: number): Row {
+function readRelativeRow(bits: BitReader, above: readonly number[], width: number): Row {
   const changes: number[] = [];
   let at = 0;
   let isBlack = false;
@@ -157,7 +161,8 @@ function readRowByAbove(bits: BitReader, above: readonly number[], width: number
   for (let isStart = true; at < width; isStart = false) {
     while (next > 0 && above[next - 1]! > at) next--;
     while (next < above.length && (above[next]! < at || above[next]! === at && !isStart)) next++;
-    // Even indices mark changes to black, odd ones changes to white. Wanted is a change away from the current colour.
+    // Even indices mark changes to black, odd ones changes to white. The next change must be one away from the current
+    // colour.
     const opposite = (next & 1) === (isBlack ? 1 : 0) ? next : next + 1;
     const change = above[opposite] ?? width;
     const mode = readCode(bits, FAX_MODES);

@@ -32,7 +32,7 @@ export interface ImageFormat {
   readonly decode: (file: Uint8Array<ArrayBuffer>, size: ImageSize) => Pixels | Promise<Pixels>;
 }
 
-/** The error for a file that is not an image, or that is incomplete. */
+/** The error for a file that is not an image, or that is damaged. */
 export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
@@ -60,7 +60,7 @@ interface ImageToDecode {
   readonly name: string;
   readonly width: number;
   readonly height: number;
-  /** Part of the message with which the decoder reports a truncated file, if it nevertheless returns an image. */
+  /** Part of the message with which the decoder reports a truncated file; decoders may return an image nevertheless. */
   readonly cutOff?: string | undefined;
 }
 
@@ -96,8 +96,8 @@ export class WasmImageDecoder<Decoder> {
   /**
    * Calls the decoder. An instance that throws or traps is never used again.
    *
-   * @throws {HearthError} `invalid_media` when it returns no image or one of another size, `inference_failed` when the
-   * decoder cannot be loaded.
+   * @throws {HearthError} `invalid_media` when the decoder returns no image or one of another size, `inference_failed`
+   * when the decoder cannot be loaded.
    */
   async decode(
     call: (decoder: Decoder) => DecodedImage | null,

@@ -121,7 +121,7 @@ function unpackIndexes(file: Uint8Array, { width, height, dataAt }: GifFrame): U
   return indexes;
 }
 
-/** Looks up the palette. An index beyond it is black. */
+/** Looks up palette indices. An index beyond the palette is black. */
 function colorize(frame: GifFrame, indexes: Uint8Array): Pixels {
   const { width, height, palette, transparentIndex, isInterlaced } = frame;
   const data = new Uint8Array(width * height * 4);

@@ -1,6 +1,6 @@
 /**
- * Reads HEIF images (ISO/IEC 23008-12): HEIC, coded with HEVC, which phones write, with libheif and libde265; and still
- * AVIF images (AV1 Image File Format 1.1) with libavif.
+ * Reads HEIF images (ISO/IEC 23008-12): HEIC, the HEVC images that phones write, with libheif and libde265; and AVIF
+ * (AV1 Image File Format 1.1) with libavif.
  *
  * @module
  */
@@ -18,12 +18,12 @@ import {
 } from "./heif_items.ts";
 
 /**
- * Offset of the arrays of units in an HEVC decoder configuration (ISO/IEC 14496-15, 8.3.3.1); they give the size of the
- * pictures (ITU-T H.265, 7.3.2.2).
+ * Offset of the arrays of units in an HEVC decoder configuration (ISO/IEC 14496-15, 8.3.3.1). The units give the size
+ * of the pictures (ITU-T H.265, 7.3.2.2).
  */
 const ARRAYS_AT = 22;
 const SEQUENCE_PARAMETERS = 33;
-/** Only with this chroma format does a bit say whether the planes are separate. */
+/** The chroma format 4:4:4. A bit after it says whether the planes are separate. */
 const FULL_CHROMA = 3;
 
 /**
@@ -108,8 +108,8 @@ export const HEIC: ImageFormat = {
 };
 
 /**
- * The size of the image after rotation and cropping. Exif data repeat the rotation in the file's own properties, so
- * they are not applied here: the image would be rotated twice.
+ * The size of the image after rotation and cropping. Exif data, which repeat the rotation in the file's own properties,
+ * are ignored: the image would be rotated twice.
  */
 function readHeicSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const properties = listPrimaryProperties(file, "HEIC");

@@ -28,7 +28,7 @@ const IS_ESSENTIAL = 0x8000;
 
 /** @throws {HearthError} `invalid_media` when a box is missing. */
 export function readHeifItems(file: Uint8Array, format: string): HeifItems {
-  // Boxes with a version begin with it and three bytes of flags.
+  // The content of a box with a version begins with the version and three bytes of flags.
   const meta = listBoxes(skipBytes(findBox(listBoxes(viewData(file)), "meta", format), 4));
   const primary = findBox(meta, "pitm", format);
   const boxes = listBoxes(findBox(meta, "iprp", format));
@@ -89,7 +89,6 @@ function listItems(view: DataView): ItemProperties[] {
   return items;
 }
 
-/** A box. */
 interface Box {
   readonly type: string;
   /** The content of the box. */
@@ -138,7 +137,6 @@ function skipBytes(view: DataView, numBytes: number): DataView {
   return new DataView(view.buffer, view.byteOffset + numBytes, view.byteLength - numBytes);
 }
 
-/** Writes a box. */
 function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint8Array[] {
   const head = new Uint8Array(8);
   viewData(head).setUint32(0, contents.reduce((sum, { length }) => sum + length, 8));
@@ -146,7 +144,6 @@ function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint8Array[
   return [head, ...contents];
 }
 
-/** The bytes of a view. */
 function viewToBytes({ buffer, byteOffset, byteLength }: DataView): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
 }
@@ -157,9 +154,9 @@ const HEAD_BYTES = 8;
 const VERSION_BYTES = 4;
 
 /**
- * Adds the `pixi` property, which repeats the bit depth of the channels, to all images of an AVIF file that lack it; if
- * none do, returns the same file. MIAF requires the property (ISO/IEC 23000-22) and libavif refuses files without it,
- * but many files lack it and browsers read them.
+ * Adds the `pixi` property, which repeats the bit depth of the channels, to all images of an AVIF file that lack it.
+ * Returns the file unchanged if none lacks it. MIAF requires the property (ISO/IEC 23000-22) and libavif refuses files
+ * without it, but many files lack it and browsers read them.
  */
 export function addPixi(file: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   const read = readHeifItems(file, "AVIF");

@@ -10,8 +10,9 @@ import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from
 import { type Orientation, readExifOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
-/** Maximum number of scans of a large image: encoders write about ten, and more would only keep the decoder busy. */
+/** Maximum number of scans of an image: encoders write about ten, and more would only keep the decoder busy. */
 const MAX_SCANS = 100;
+/** Maximum number of pixels in all scans of an image. */
 const MAX_SCANNED_PIXELS = 2e9;
 /** Limit for jpeg-js, which takes 60 bytes per pixel. */
 const MAX_CMYK_PIXELS = 16e6;
@@ -68,7 +69,7 @@ async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
   return { width, height, channels: 3, data: data as Uint8Array<ArrayBuffer> };
 }
 
-/** The segments before the image data. */
+/** What the markers of a file say about its image. */
 interface JpegMarkers {
   readonly width: number;
   readonly height: number;
@@ -81,7 +82,7 @@ interface JpegMarkers {
   readonly numScans: number;
   /**
    * Whether the end marker is missing from an image that a single pass describes. With several passes, the decoder
-   * would not notice that one is missing.
+   * would not notice that a pass is missing.
    */
   readonly lacksEnd: boolean;
 }

@@ -178,8 +178,9 @@ const EMPTY_CHECKSUM = 1;
 export interface PngStripe {
   /** Chunks of the file. */
   readonly chunks: Uint8Array<ArrayBuffer>;
-  /** Adler-32 and number of bytes of the filtered rows. */
+  /** Adler-32 of the filtered rows. */
   readonly checksum: number;
+  /** Number of bytes of the filtered rows. */
   readonly numBytes: number;
 }
 

@@ -11,8 +11,8 @@ interface PngSamples {
   readonly header: PngHeader;
   readonly passes: readonly PngPass[];
   /**
-   * The rows of all passes, one after the other. If they are in the right format already, their memory becomes the
-   * pixels'.
+   * The rows of all passes, one after the other. If they are in the right format already, the pixels take over their
+   * memory.
    */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly palette: Uint8Array | undefined;
@@ -33,12 +33,12 @@ export function expandPng({ header, passes, rows, palette, transparency }: PngSa
   const channels = numSamples % 2 === 0 || transparency !== undefined ? 4 : 3;
   const numBytes = width * height * channels;
   if (depth === 8 && numSamples === channels && !header.isInterlaced) {
-    return { width, height, channels, data: ownBytes(rows, numBytes) };
+    return { width, height, channels, data: takeBytes(rows, numBytes) };
   }
   const output = new Uint8Array(numBytes);
   const write = colorType === 3
-    ? paletteWriter(palette, transparency)
-    : colorWriter(header, transparency);
+    ? makePaletteWriter(palette, transparency)
+    : makeColorWriter(header, transparency);
   const buffer = new Uint16Array(width * numSamples);
   let at = 0;
   for (const pass of passes) {
@@ -53,8 +53,8 @@ export function expandPng({ header, passes, rows, palette, transparency }: PngSa
   return { width, height, channels, data: output };
 }
 
-/** The first bytes, in a buffer of their own, since small buffers may share memory. */
-function ownBytes(rows: Uint8Array<ArrayBuffer>, numBytes: number): Uint8Array<ArrayBuffer> {
+/** Returns the first bytes in a buffer of their own, since Node's small buffers share memory. */
+function takeBytes(rows: Uint8Array<ArrayBuffer>, numBytes: number): Uint8Array<ArrayBuffer> {
   const isShared = rows.length < rows.buffer.byteLength;
   return isShared ? rows.slice(0, numBytes) : rows.subarray(0, numBytes);
 }
@@ -74,7 +74,7 @@ function unpack(row: Uint8Array, depth: number, samples: Uint16Array): void {
 }
 
 /** A writer for palettes. A colour beyond the palette is black, as in other decoders. */
-function paletteWriter(
+function makePaletteWriter(
   palette: Uint8Array | undefined,
   transparency: Uint8Array | undefined,
 ): RowWriter {
@@ -91,7 +91,7 @@ function paletteWriter(
 }
 
 /** A writer for grey or RGB: with alpha, with one transparent colour, or opaque. */
-function colorWriter(
+function makeColorWriter(
   { depth, colorType }: PngHeader,
   transparency: Uint8Array | undefined,
 ): RowWriter {

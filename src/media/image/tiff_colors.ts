@@ -8,16 +8,18 @@ import { invalidImage } from "./format.ts";
 import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
 
 /** TIFF's numbers for the meaning of samples. */
-const WHITE_IS_ZERO = 0;
-const BLACK_IS_ZERO = 1;
-const RGB = 2;
-const PALETTE = 3;
-const CMYK = 5;
-const YCBCR = 6;
-/** CIELab with signed a and b. */
-const CIE_LAB = 8;
-/** CIELab as in ICC profiles: 128 is added to a and b. */
-const ICC_LAB = 9;
+export const PHOTOMETRIC = {
+  whiteIsZero: 0,
+  blackIsZero: 1,
+  rgb: 2,
+  palette: 3,
+  cmyk: 5,
+  yCbCr: 6,
+  /** CIELab with signed a and b. */
+  cieLab: 8,
+  /** CIELab as in ICC profiles: 128 is added to a and b. */
+  iccLab: 9,
+} as const;
 
 /** The compression whose decoder already converts YCbCr to RGB. */
 const JPEG = 7;
@@ -37,7 +39,7 @@ export interface TiffLayout {
   readonly tags: TiffTags;
 }
 
-/** A kind of pixels. */
+/** How the samples of a pixel become a colour. */
 interface ColorKind {
   /** Number of samples for a colour; samples after these are alpha or unknown. */
   readonly numSamples: number;
@@ -70,38 +72,41 @@ export function colorizeTiff(layout: TiffLayout, kind: ColorKind, samples: Uint8
   const channels = hasAlpha ? 4 : 3;
   const data = new Uint8Array(width * height * channels);
   const scale = bits < 8 ? 255 / ((1 << bits) - 1) : 1;
-  if (scale !== 1 && photometric !== PALETTE) {
+  if (scale !== 1 && photometric !== PHOTOMETRIC.palette) {
     for (let i = 0; i < samples.length; i++) samples[i] = samples[i]! * scale;
   }
   const levels = new Uint8ClampedArray(data.buffer);
   for (let from = 0, to = 0; to < data.length; from += numSamples, to += channels) {
     kind.convert(samples, from, levels, to);
     if (hasAlpha) data[to + 3] = samples[from + kind.numSamples]!;
-    if (extra === PREMULTIPLIED_ALPHA) straighten(data, to);
+    if (extra === PREMULTIPLIED_ALPHA) unpremultiplyPixel(data, to);
   }
   return { width, height, channels, data };
 }
 
 function chooseKind(layout: TiffLayout): ColorKind | undefined {
   switch (layout.photometric) {
-    case WHITE_IS_ZERO:
+    case PHOTOMETRIC.whiteIsZero:
       return {
         numSamples: 1,
         convert: (from, at, to, toAt) => to.fill(255 - from[at]!, toAt, toAt + 3),
       };
-    case BLACK_IS_ZERO:
+    case PHOTOMETRIC.blackIsZero:
       return { numSamples: 1, convert: (from, at, to, toAt) => to.fill(from[at]!, toAt, toAt + 3) };
-    case RGB:
+    case PHOTOMETRIC.rgb:
       return { numSamples: 3, convert: copyColor };
-    case PALETTE:
+    case PHOTOMETRIC.palette:
       return makePalette(layout);
-    case CMYK:
+    case PHOTOMETRIC.cmyk:
       return { numSamples: 4, convert: convertCmyk };
-    case YCBCR:
+    case PHOTOMETRIC.yCbCr:
       return { numSamples: 3, convert: isJpeg(layout) ? copyColor : chooseYCbCr(layout) };
-    case CIE_LAB:
-    case ICC_LAB:
-      return { numSamples: 3, convert: makeLabConverter(layout.photometric === CIE_LAB) };
+    case PHOTOMETRIC.cieLab:
+    case PHOTOMETRIC.iccLab:
+      return {
+        numSamples: 3,
+        convert: makeLabConverter(layout.photometric === PHOTOMETRIC.cieLab),
+      };
     default:
       return undefined;
   }
@@ -177,7 +182,7 @@ function makeLabConverter(isSigned: boolean): ColorKind["convert"] {
   };
 }
 
-function straighten(data: Uint8Array, at: number): void {
+function unpremultiplyPixel(data: Uint8Array, at: number): void {
   const alpha = data[at + 3]!;
   if (alpha === 0) return;
   for (let i = at; i < at + 3; i++) data[i] = Math.min(255, data[i]! * 255 / alpha);

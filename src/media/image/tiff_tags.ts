@@ -1,6 +1,6 @@
 /**
- * The tags of a TIFF directory (TIFF 6.0, section 2), which Exif data have too, and the orientation that they give to
- * an image.
+ * Reads the tags of a TIFF directory (TIFF 6.0, section 2), which Exif data also contain, and applies the orientation
+ * that they give to an image.
  *
  * @module
  */
@@ -142,7 +142,10 @@ export function readExifOrientation(exif: Uint8Array): Orientation {
   }
 }
 
-/** Exif's numbers for which side of the stored image is the top, and which is the left. */
+/**
+ * Exif's numbers for orientations. An image with orientation 1 is upright; the others must be rotated, mirrored, or
+ * both.
+ */
 export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 
 /** Reads a file's number as an orientation; invalid numbers mean upright. */
@@ -158,12 +161,12 @@ export function swapsSides(orientation: Orientation): boolean {
 }
 
 /**
- * Side of the square tiles that are rotated one after the other, so that the rows of both images stay in the core's
- * cache.
+ * Side of the square tiles that are rotated one after the other, so that the rows of the source and of the result stay
+ * in the core's cache.
  */
 const TILE = 32;
 
-/** Turns an image upright; if it already is, returns the same object. */
+/** Rotates and mirrors an image so that it is upright. Returns the same object if it already is. */
 export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixels {
   if (orientation === 1) return pixels;
   const { width, height, channels, data } = pixels;
@@ -178,20 +181,22 @@ export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixe
   const [stepX, stepY] = turned ? [toBelow, toRight] : [toRight, toBelow];
 
   const to = new Uint8Array(width * height * channels);
-  const turn = { width: toWidth, height: toHeight, start, stepX, stepY };
+  const rotation = { width: toWidth, height: toHeight, start, stepX, stepY };
   if (channels === 4 && data.byteOffset % 4 === 0) {
-    rotateWords(viewWords(data), viewWords(to), turn);
-  } else rotateBytes(data, to, { ...turn, channels });
+    rotateWords(viewWords(data), viewWords(to), rotation);
+  } else rotateBytes(data, to, { ...rotation, channels });
   return { width: toWidth, height: toHeight, channels, data: to };
 }
 
-interface Turn {
+interface Rotation {
   /** Width of the result. */
   readonly width: number;
   readonly height: number;
-  /** Index in the source of the result's first pixel, and the distances to its neighbour and to the pixel below. */
+  /** Index in the source of the result's first pixel. */
   readonly start: number;
+  /** Distance in the source to the result's next pixel to the right. */
   readonly stepX: number;
+  /** Distance in the source to the result's pixel below. */
   readonly stepY: number;
 }
 
@@ -203,7 +208,7 @@ function viewWords({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Uin
 function rotateWords(
   from: Uint32Array,
   to: Uint32Array,
-  { width, height, start, stepX, stepY }: Turn,
+  { width, height, start, stepX, stepY }: Rotation,
 ): void {
   for (let top = 0; top < height; top += TILE) {
     const bottom = Math.min(height, top + TILE);
@@ -218,11 +223,11 @@ function rotateWords(
   }
 }
 
-/** Rotates byte by byte, for images that are rarely rotated. */
+/** Rotates byte by byte. This is slower, but images without four channels are rarely rotated. */
 function rotateBytes(
   from: Uint8Array,
   to: Uint8Array,
-  { width, height, start, stepX, stepY, channels }: Turn & Pick<Pixels, "channels">,
+  { width, height, start, stepX, stepY, channels }: Rotation & Pick<Pixels, "channels">,
 ): void {
   const step = stepX * channels;
   let into = 0;

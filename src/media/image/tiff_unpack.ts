@@ -7,7 +7,7 @@ import { joinBytes } from "../../base/bytes.ts";
 import { type ImageFormat, invalidImage } from "./format.ts";
 import { JPEG } from "./jpeg.ts";
 import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
-import type { TiffLayout } from "./tiff_colors.ts";
+import { PHOTOMETRIC, type TiffLayout } from "./tiff_colors.ts";
 import { WEBP } from "./webp.ts";
 import { inflateSync, zstdDecompressSync } from "node:zlib";
 import { type FaxOptions, unpackFax } from "./fax.ts";
@@ -19,8 +19,6 @@ const FORMATS: Readonly<Record<number, readonly [format: ImageFormat, numSamples
   50001: [WEBP, [3, 4]],
 };
 
-/** TIFF's value for RGB in the tag that says how samples become colours. */
-const RGB = 2;
 const MARKER_BYTES = 2;
 const START_OF_IMAGE = Uint8Array.of(0xff, 0xd8);
 
@@ -81,7 +79,7 @@ function completeJpeg(packed: Uint8Array, { tags, photometric }: TiffLayout) {
   const tables = Uint8Array.from(tags.get(TIFF_TAG.jpegTables) ?? []);
   return joinBytes([
     START_OF_IMAGE,
-    makeAdobeSegment(photometric === RGB ? 0 : 1),
+    makeAdobeSegment(photometric === PHOTOMETRIC.rgb ? 0 : 1),
     tables.subarray(MARKER_BYTES, -MARKER_BYTES),
     packed.subarray(MARKER_BYTES),
   ]);
@@ -164,9 +162,9 @@ export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
 
 /** Each byte with its bits in reverse order. */
 const REVERSED_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
-  let turned = 0;
-  for (let i = 0; i < 8; i++) turned |= (byte >> i & 1) << (7 - i);
-  return turned;
+  let reversed = 0;
+  for (let i = 0; i < 8; i++) reversed |= (byte >> i & 1) << (7 - i);
+  return reversed;
 });
 
 /** @throws {HearthError} `invalid_media` when pixels have more than one bit. */

@@ -15,13 +15,14 @@ export const MAX_PAGE_MS = 20_000;
 const PASSWORD_ERROR = 4;
 const SECURITY_ERROR = 5;
 
-/** PDFium's format with three bytes a pixel; with the flag below, red comes first. */
+/** PDFium's format with three bytes a pixel. */
 const FORMAT_RGB = 2;
-const WHITE = 0xffff_ffff;
+/** Flag that puts red before blue in each pixel. */
 const RED_FIRST = 0x10;
+const WHITE = 0xffff_ffff;
 /** The annotation type of form fields. */
 const FIELD = 20;
-/** Draws the page as on a screen, not as in print. */
+/** Flattens a page as it appears on a screen, not as in print. */
 const FLATTEN_FOR_DISPLAY = 0;
 /** PDFium's result if flattening changed the page. */
 const FLATTENED = 1;
@@ -189,9 +190,9 @@ function drawPage(
   const bitmap = api.FPDFBitmap_CreateEx(width, height, FORMAT_RGB, 0, 0);
   if (bitmap === 0) throw new Error("There is not enough memory for the page's pixels.");
   api.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, WHITE);
-  const turns = 0;
+  const rotation = 0;
   api.FPDF_RenderPageBitmap(
-    ...[bitmap, page, 0, 0, width, height, turns, RED_FIRST] as const,
+    ...[bitmap, page, 0, 0, width, height, rotation, RED_FIRST] as const,
   );
   const stride = api.FPDFBitmap_GetStride(bitmap);
   const rows = new Uint8Array(memory.buffer, api.FPDFBitmap_GetBuffer(bitmap), stride * height);
@@ -272,7 +273,7 @@ const MAX_SIDE = 16_384;
 const POINTS_PER_INCH = 72;
 
 /**
- * The size of a page in pixels.
+ * Computes the size of a page in pixels.
  *
  * @param page size in points.
  * @returns whole numbers of at least 1.

@@ -69,8 +69,8 @@ const script = new Script('globalThis[Symbol.for("hearth.timedCall")]()');
 export class TimeLimitError extends Error {}
 
 /**
- * Calls a synchronous function, and interrupts it when it takes too long. V8 can interrupt it even within WebAssembly,
- * which terminating a worker cannot in Deno 2.9. The function's `finally` blocks do not run then.
+ * Calls a synchronous function, and interrupts it when it takes too long. V8 can interrupt it even within WebAssembly;
+ * terminating a worker does not do that in Deno 2.9. The `finally` blocks of an interrupted function do not run.
  *
  * @throws {TimeLimitError} when it was interrupted.
  */

@@ -1,13 +1,13 @@
 /**
- * Recognizes and verbalizes money, measures and fractions.
+ * Recognises and verbalizes money, measures and fractions.
  *
  * @module
  */
 import { NAMELESS, type Noun, type Nouns, stripNumber } from "./nouns.ts";
 import {
   type DecimalSign,
+  makeNumberPattern,
   matchAny,
-  numberPattern,
   type NumberWords,
   readNumber,
   replaceEach,
@@ -22,10 +22,10 @@ const POWER = String.raw`\^?[23](?!\d)|[\u00b2\u00b3]`;
 /** A dash in place of cents: `250.\u2013`. */
 const NO_CENTS = String.raw`(?:[.,]?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))`;
 
-/** Rules for amounts with a currency's symbol or code before or after them. */
-export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
+/** Makes the rules for amounts with a currency's symbol or code before or after them. */
+export function makeMoneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   const currency = `(?<currency>${matchAny(nouns.currencies.keys())})`;
-  const number = numberPattern(decimalSign, { isMoney: true });
+  const number = makeNumberPattern(decimalSign, { isMoney: true });
   const scales = matchAny(nouns.scales.keys());
   const scale = String.raw`(?:[\s-]?(?<scale>${scales})(?![\p{L}\d]))?`;
   const last = String.raw`${RANGE}(?<last>${number})`;
@@ -44,8 +44,8 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   ];
 }
 
-/** Rules for numbers and ranges with units. */
-export function measureRules(
+/** Makes the rules for numbers and ranges with units. */
+export function makeMeasureRules(
   nouns: Nouns,
   { decimalSign, words, codes }: {
     readonly decimalSign: DecimalSign;
@@ -56,11 +56,11 @@ export function measureRules(
   },
 ): Rule[] {
   const unit = matchAny(nouns.units.keys());
-  const number = numberPattern(decimalSign);
+  const number = makeNumberPattern(decimalSign);
   const amount = String.raw`(?<minus>${MINUS})?(?<number>${number})(?:${RANGE}(?<last>${number}))?`;
   const per = matchAny([...nouns.units.keys(), ...Object.keys(nouns.periods)]);
   const rate = String.raw`(?:\s?\/\s?(?<per>${per})(?<perPower>${POWER})?)?`;
-  // "5 m'ont" does not mean metres, and a slash must be followed by a unit or a period.
+  // "5 m'ont" does not mean metres. A slash must be followed by a unit or a period of time.
   const end = String
     .raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/(?!(?:${per})\b)\p{L})(?:\.(?=\s\p{Ll}))?`;
   const isMeasure: Condition = ({ number, last, hyphen, unit = "", per }, { before }) => {
@@ -85,8 +85,8 @@ export function measureRules(
 const isSmallFraction: Condition = ({ numerator, denominator }) =>
   Number(numerator) < Number(denominator) && Number(denominator) <= 10;
 
-/** Rules for fraction characters, and for numbers with a slash. `isFraction` excludes dates and names. */
-export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFraction): Rule[] {
+/** Makes the rules for fraction characters, and for numbers with a slash. `isFraction` excludes dates and names. */
+export function makeFractionRules(nouns: Nouns, isFraction: Condition = isSmallFraction): Rule[] {
   const units = [...nouns.units.keys()].filter((unit) => /^(?!(?:in|d)$)[a-z ]{1,4}$/i.test(unit));
   const unit = String.raw`(?:[ -]?(?<unit>${matchAny(units)})(?![\p{L}\d'/])(?:\.(?=\s\p{Ll}))?)?`;
   const above = String.raw`(?<![\d/.,\p{L}-])(?:(?<whole>\d+)[ -])?(?<numerator>[1-9]\d?)`;
@@ -100,8 +100,9 @@ export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFract
 
 /** A language's words for fractions. */
 export interface FractionWords {
-  /** The word between a whole number and a fraction; `andHalf` replaces it before one half. */
+  /** The word between a whole number and a fraction. */
   readonly and: string;
+  /** The word in place of `and` before one half. */
   readonly andHalf?: string;
   /** The words for half of something, in both genders. */
   readonly half: readonly string[];

@@ -1,11 +1,11 @@
 /**
- * Recognizes what most languages write alike: addresses, telephone numbers, abbreviations, scores, versions, plain
+ * Recognises what most languages write alike: addresses, telephone numbers, abbreviations, scores, versions, plain
  * numbers, and dates and times in figures.
  *
  * @module
  */
 import type { Table } from "./nouns.ts";
-import { type DecimalSign, matchAny, numberPattern } from "./numbers.ts";
+import { type DecimalSign, makeNumberPattern, matchAny } from "./numbers.ts";
 import { type Condition, type Fields, type Rule, rule, tag, words } from "./token.ts";
 
 const { cardinal, electronic, telephone } = tag;
@@ -63,8 +63,8 @@ export interface Abbreviations {
 /** The full stop of an abbreviation. If it also ends the sentence, it stays in the text. */
 export const STOP = raw`(?:\.(?=\s*[^\s"')\]\u201d\u2019])|(?=\.))`;
 
-/** Rules for all three kinds; `{text:abbreviation}` inserts their words. */
-export function abbreviationRules({ stopped, counted, plain }: Abbreviations): Rule[] {
+/** Makes the rules for all three kinds; `{text:abbreviation}` inserts the words of an abbreviation. */
+export function makeAbbreviationRules({ stopped, counted, plain }: Abbreviations): Rule[] {
   const read = (table: Table, end: string) => {
     const keys = Object.keys(table);
     const names = matchAny([...keys, ...keys.filter(isWord).map(capitalize)]).replaceAll(
@@ -92,23 +92,26 @@ export function expandAbbreviation(written: string, words: ReadonlyMap<string, s
 
 const MINUS = raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
 
-/** A rule for scores: `2:1`. */
-export const scoreRule = (versus: string): Rule =>
+/** Makes the rule for scores: `2:1`. */
+export const makeScoreRule = (versus: string): Rule =>
   words`{number} ${versus} {last} <- (?<![\d:.])(?<number>\d{1,4}(?:\.\d+)?):(?<last>\d{1,4}(?:\.\d+)?)(?![\d:]|[.,]\d)`;
 
 const isVersion: Condition = ({ text }, { after }) =>
   !/^[1-9]\d{0,2}(?:\.\d{3}){2,}$/.test(text!) && !/^,\d/.test(after);
 
-/** At least three numbers with points between them: a version or a section. Grouped numbers look the same. */
+/**
+ * At least three numbers with points between them: a version or a section. Numbers with groups of three digits, which
+ * look alike, are excluded.
+ */
 export const VERSION_RULE: Rule = rule(
   "verbatim",
   { said: "{text:version}" },
   isVersion,
 )`(?<![\p{L}\d]|\d[.,])\d+(?:\.\d+){2,}(?!\d)`;
 
-/** A rule for numbers that no other rule reads. */
-export const cardinalRule = (decimalSign: DecimalSign): Rule =>
-  cardinal`(?:${MINUS}(?=[.\d]))?(?<number>${numberPattern(decimalSign)})`;
+/** Makes the rule for numbers that no other rule reads. */
+export const makeCardinalRule = (decimalSign: DecimalSign): Rule =>
+  cardinal`(?:${MINUS}(?=[.\d]))?(?<number>${makeNumberPattern(decimalSign)})`;
 
 /** Formats dates of the Gregorian calendar in UTC, with ASCII digits. */
 export function createDateFormat(
@@ -119,21 +122,26 @@ export function createDateFormat(
   return new Intl.DateTimeFormat(locale, { ...common, ...options });
 }
 
-/** The months of each language, by name, counted from 1: in lower case, without a full stop. */
+/**
+ * For each language, the numbers of the months, counted from 1, by name. Names are in lower case, without a full stop.
+ */
 const months = new Map<string, ReadonlyMap<string, number>>();
 
-/** The names of the months from `Intl`, long and short. */
+/** Reads the names of the months from `Intl`, long and short. */
 export const readMonths = (locale: string): ReadonlyMap<string, number> =>
   months.getOrInsertComputed(locale, collectMonths);
 
-/** The number of a month, from its name or its digits. */
+/** Reads the number of a month from its name or its digits. */
 export function readMonth(written: string, locale: string): number {
   const name = written.toLowerCase().replace(/\.$/, "");
   const names = readMonths(locale);
   return names.get(name) ?? names.get(name.slice(0, 3)) ?? Number(name);
 }
 
-/** Collects long and short names, with a day and alone; if two months share a name, it means the first. */
+/**
+ * Collects long and short names, as they are written with a day and alone. If two months share a name, the name means
+ * the first.
+ */
 function collectMonths(locale: string): Map<string, number> {
   const formats = (["long", "short"] as const).flatMap((month) =>
     (["numeric", undefined] as const).map((day) => createDateFormat(locale, { day, month }))
@@ -148,7 +156,7 @@ function collectMonths(locale: string): Map<string, number> {
   return new Map(names.filter(([name]) => /^\p{L}{3,}/u.test(name)).reverse());
 }
 
-/** Two digits mean a year from 1950 to 2049. */
+/** Reads a year. Two digits mean a year from 1950 to 2049. */
 export function readYear(figures: string): number {
   const year = Number(figures.replace(/^'/, ""));
   return figures.length > 3 ? year : year < 50 ? 2000 + year : 1900 + year;
@@ -166,11 +174,14 @@ const START = raw`(?<![\p{L}\d./:-]|\d,)`;
 const END = raw`(?![\p{L}\d]|[-/:]\d)`;
 const YEAR = raw`(?<year>(?:1[5-9]|20)\d\d|(?<=\/)\d\d)`;
 
-/** A rule for dates that exist. */
+/** Makes rules for dates that exist. */
 export const validDate: ReturnType<typeof rule> = rule("date", {}, isDate);
 
-/** Rules for dates in digits: ISO 8601, then in the language's order. */
-export function numericDateRules(isMonthFirst: boolean): Rule[] {
+/**
+ * Makes the rules for dates in digits: ISO 8601, then with the month first if the language has that order, then with
+ * the day first.
+ */
+export function makeNumericDateRules(isMonthFirst: boolean): Rule[] {
   const monthFirst =
     validDate`${START}(?<month>\d{1,2})(?<mark>[\/-])(?<day>\d{1,2})\k<mark>${YEAR}${END}`;
   return [
@@ -182,12 +193,12 @@ export function numericDateRules(isMonthFirst: boolean): Rule[] {
 }
 
 /**
- * A rule for a day and the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`.
+ * Makes the rule for a day and the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`.
  *
  * @param dayMark pattern of what may follow the digits of a day: `er`, a full stop.
  * @param link pattern between day, month and year: `de`.
  */
-export function dayMonthRule(locale: string, dayMark: string, link?: string): Rule {
+export function makeDayMonthRule(locale: string, dayMark: string, link?: string): Rule {
   const between = link === undefined ? raw`\s` : raw`\s(?:${link}\s)?`;
   const day = (name: string) => raw`(?<${name}>\d{1,2})(?:${dayMark})?`;
   const days = raw`${day("day")}(?:\s?[-\u2013]\s?${day("lastDay")})?`;

@@ -5,24 +5,24 @@
  */
 import {
   AmountWords,
-  fractionRules,
   type FractionWords,
-  measureRules,
-  moneyRules,
+  makeFractionRules,
+  makeMeasureRules,
+  makeMoneyRules,
 } from "./amounts.ts";
 import { type IntlSymbols, Nouns, type NounTables, type Table } from "./nouns.ts";
 import {
-  abbreviationRules,
   type Abbreviations,
-  cardinalRule,
   CLOCK_RULE,
   createDateFormat,
   ELECTRONIC_RULES,
   expandAbbreviation,
-  numericDateRules,
+  makeAbbreviationRules,
+  makeCardinalRule,
+  makeNumericDateRules,
+  makeScoreRule,
   readMonth,
   readYear,
-  scoreRule,
   TELEPHONE_RULES,
   VERSION_RULE,
 } from "./common_rules.ts";
@@ -60,9 +60,9 @@ interface LanguageData extends NounTables {
   readonly unitWords?: readonly string[];
   /** Symbols of units that may also end a name: `Room 4B`. */
   readonly unitCodes?: readonly string[];
-  /** Rules that are tried before the common ones: class, pattern, and for a verbatim token its words. */
+  /** Rules that are tried before `rules`: class, pattern, and for a verbatim token its words. */
   readonly patterns?: readonly (readonly string[])[];
-  /** Like `patterns`, but tried after the common rules. */
+  /** Like `patterns`, but tried after `lastRules`. */
   readonly lastPatterns?: readonly (readonly string[])[];
   /** Words for `{field:expand}` in the rules. */
   readonly expansions?: Table;
@@ -76,9 +76,9 @@ export interface Language {
   /** Symbols for `Intl`, if the tables have no units and currencies. */
   readonly symbols?: IntlSymbols;
   readonly inflections?: Partial<NumberStyle>;
-  /** Rules that are tried before the common ones. */
+  /** Rules that are tried before the common ones, except those for addresses. */
   readonly rules?: readonly Rule[];
-  /** Rules that are tried after all but those for years, versions and plain numbers. */
+  /** Rules that are tried after the common ones, except those for scores, versions and plain numbers. */
   readonly lastRules?: readonly Rule[];
   readonly isFraction?: Condition;
   /** Nouns before which the word for one half is feminine: `1/2 taza`. */
@@ -131,18 +131,18 @@ function createRules(language: Language, { nouns, numbers }: AmountWords): Rule[
     ...ELECTRONIC_RULES,
     ...readPatterns(data.patterns),
     ...rules,
-    ...numericDateRules(data.isMonthFirst === true),
+    ...makeNumericDateRules(data.isMonthFirst === true),
     CLOCK_RULE,
-    ...moneyRules(nouns, decimalSign),
-    ...measureRules(nouns, { decimalSign, words, codes }),
+    ...makeMoneyRules(nouns, decimalSign),
+    ...makeMeasureRules(nouns, { decimalSign, words, codes }),
     ...TELEPHONE_RULES,
-    ...fractionRules(nouns, language.isFraction),
-    ...abbreviationRules(abbreviations),
+    ...makeFractionRules(nouns, language.isFraction),
+    ...makeAbbreviationRules(abbreviations),
     ...lastRules,
     ...readPatterns(data.lastPatterns),
-    ...(versus === undefined ? [] : [scoreRule(versus)]),
+    ...(versus === undefined ? [] : [makeScoreRule(versus)]),
     VERSION_RULE,
-    cardinalRule(decimalSign),
+    makeCardinalRule(decimalSign),
   ];
 }
 
@@ -199,7 +199,7 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
   return { ...common, ...language.verbalizer?.(amounts, common) };
 }
 
-/** A date as `Intl` formats it, with its numbers in words. */
+/** Says a date as `Intl` formats it, with its numbers in words. */
 function sayDate(
   { day, lastDay, month, year }: Fields,
   context: Context,

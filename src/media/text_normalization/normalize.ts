@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dayMonthRule } from "./common_rules.ts";
+import { makeDayMonthRule } from "./common_rules.ts";
 import { createNormalizer, type Language } from "./language.ts";
 import type { IntlSymbols } from "./nouns.ts";
 import type { NumberModule, NumberStyle } from "./numbers.ts";
@@ -177,7 +177,7 @@ export function loadNormalizer(language: string): Promise<Normalizer> {
   });
 }
 
-/** The language with the words of `Intl` and n2words; `undefined` if n2words does not know it. */
+/** Makes a language from the words of `Intl` and n2words; `undefined` if n2words does not know it. */
 function createIntlLanguage(locale: string): Language | undefined {
   const load = MODULES[locale];
   const { units = [], ...style } = WORDS[locale] ?? {};
@@ -186,7 +186,7 @@ function createIntlLanguage(locale: string): Language | undefined {
     data: { ...EMPTY_TABLES, locale, style: { andCents: " ", ...style }, unitWords: units },
     symbols: SYMBOLS,
     inflections: CORRECTIONS[locale] ?? {},
-    rules: [dayMonthRule(locale, String.raw`\.`)],
+    rules: [makeDayMonthRule(locale, String.raw`\.`)],
   };
 }
 

@@ -25,15 +25,15 @@ const FOREIGN: Readonly<Record<DecimalSign, string>> = {
   ",": String.raw`\d{1,3}(?:,\d{3})+\.\d\d(?![\d.,]*\d)`,
 };
 
-/** A pattern for numbers, without capturing groups. */
-export function numberPattern(sign: DecimalSign, { isMoney = false } = {}): string {
+/** Makes a pattern for numbers, without capturing groups. */
+export function makeNumberPattern(sign: DecimalSign, { isMoney = false } = {}): string {
   return isMoney ? `(?:${FOREIGN[sign]}|${PATTERNS[sign]})` : `(?:${PATTERNS[sign]})`;
 }
 
 /**
  * Converts a written number to ASCII digits, perhaps with a decimal point.
  *
- * @param hasPointGroups whether `10.000` is ten thousand in any language, as with `€`.
+ * @param hasPointGroups whether `10.000` is ten thousand even if the language's decimal sign is a point, as with `€`.
  */
 export function readNumber(written: string, sign: DecimalSign, hasPointGroups = false): string {
   const plain = written.replaceAll(/[ _]/g, "");

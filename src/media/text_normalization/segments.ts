@@ -28,7 +28,7 @@ const CUTS: readonly RegExp[] = [
 /** Least length of a segment before a cut, as a share of the maximum length. */
 const MIN_SHARE = 0.4;
 
-/** Yields the segments in order; none is blank, and none is much longer than `maxChars`. */
+/** Yields the segments in order; none is blank, and none is longer than `maxChars`. */
 export function* splitSegments(
   text: string,
   { language, maxChars }: { readonly language: string; readonly maxChars: number },
@@ -71,8 +71,8 @@ function findCut(text: string, maxChars: number): number {
 }
 
 /**
- * Abbreviations by language, in lower case without the final full stop: first a text of those that hardly ever end a
- * sentence, then a text of those that may. Single letters need not be listed.
+ * Abbreviations by language, in lower case without the final full stop: first those that hardly ever end a sentence,
+ * then those that may. Single letters need not be listed.
  */
 const ABBREVIATIONS: Readonly<Record<string, readonly string[]>> = {
   de: [
@@ -150,7 +150,7 @@ function* splitSentences(
     const line = paragraph.replaceAll(/\s+/g, " ");
     let sentence = "";
     for (const { segment } of segmenter.segment(line)) {
-      if (sentence !== "" && !goesOn(sentence, segment, language)) {
+      if (sentence !== "" && !continuesIn(sentence, segment, language)) {
         if (sentence.trim() !== "") yield { text: sentence.trim(), endsParagraph: false };
         sentence = "";
       }
@@ -161,7 +161,7 @@ function* splitSentences(
 }
 
 /** Whether a sentence continues in the next segment. */
-function goesOn(sentence: string, next: string, language: string): boolean {
+function continuesIn(sentence: string, next: string, language: string): boolean {
   if (sentence.length > MAX_JOINED_CHARS) return false;
   // Within an address or before an image: punctuation ends a sentence only if a space follows.
   if (/[.?!]$|!\[$/.test(sentence)) return true;

@@ -1,6 +1,6 @@
 /**
  * The tokens of a text other than words: their classes, named as in text normalization (Sparrowhawk, NeMo); the rules
- * that recognize them; and the scanner, which classifies each token once, from left to right, and verbalizes it.
+ * that recognise them; and the scanner, which classifies each token once, from left to right, and verbalizes it.
  * Decimals are cardinals. A range is two tokens, and the scanner reads the dash between them.
  *
  * @module
@@ -48,7 +48,7 @@ export interface Context {
 /** Distinguishes a token from other text that looks like it. */
 export type Condition = (fields: Fields, context: Context) => boolean;
 
-/** Recognizes tokens of one class. */
+/** Recognises tokens of one class. */
 export interface Rule {
   readonly kind: TokenClass;
   /** Pattern that is matched at positions where a token may begin. */
@@ -88,7 +88,7 @@ export function words(template: TemplateStringsArray, ...parts: readonly string[
   return rule("verbatim", { said })`${pattern}`;
 }
 
-/** Number of characters around a token that rules can see. */
+/** Number of characters before and after a token that conditions can see. */
 const CONTEXT_CHARS = 120;
 
 /** A language's rules and words for the scanner. */
@@ -103,9 +103,11 @@ export interface Grammar extends NumberStyle {
 
 /** A word up to an apostrophe, after which an abbreviation may follow: `l'art. 3`. */
 const WORD = /[\p{L}\p{M}]+['\u2019]?/uy;
+/** A dash that may stand for a range, a minus or a score. */
 const DASH = /(\s?)[-\u2013\u2212](\s?)(?=[\d$\u20ac\u00a3\u00a5]|\p{L})/uy;
-/** Words are separated by a space if both ends are letters or digits. */
+/** The end of a word. Where a word ends and another begins, a space separates them. */
 const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
+/** The beginning of a word. */
 const BEGINS_WITH_WORD = /^[\p{L}\p{N}]/u;
 /** Classes of tokens that can form ranges. */
 const RANGED = "cardinal date measure money ordinal time".split(" ");

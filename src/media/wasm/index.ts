@@ -2,9 +2,9 @@
  * Per-pixel kernels in WebAssembly SIMD: alpha and resizing here, PNG's row filters in `png.ts`. AssemblyScript, built
  * by `deno task wasm`.
  *
- * Alpha: four RGBA pixels at a time. A composite multiplies the alpha of an image row by a mask from 0 to 1, rounding
- * half up; NaN counts as 0. Pixels whose alpha becomes 0 also lose their colours. Up to 3 pixels after the last are
- * read and written.
+ * Alpha: the kernels process four RGBA pixels at a time. A composite multiplies the alpha of an image row by a mask
+ * from 0 to 1, rounding half up; NaN counts as 0. Pixels whose alpha becomes 0 also lose their colours. Up to 3 pixels
+ * after the last are read and written.
  *
  * Resizing: two passes over 8-bit pixels, with 32-bit weights of 22 fractional bits. A weight comes as two 16-bit
  * numbers, `high * 4096 + low`, so that two products and their sum are one instruction. The 32-bit sums of both parts
@@ -96,8 +96,9 @@ const FRACTION_BITS: i32 = 22;
 const HALF: i32 = 1 << (FRACTION_BITS - 1);
 
 /**
- * Resizes rows of pixels to another width. For each output, one word gives its first input and one the number of its
- * inputs. Weights are `i16 [outputs, 2, stride]`, high parts before low ones; those beyond the number of inputs are 0.
+ * Resizes rows of pixels to another width. For each output, one word gives its first input, and the next word the
+ * number of its inputs. Weights are `i16 [outputs, 2, stride]`, high parts before low ones; weights beyond the number
+ * of inputs are 0.
  *
  * Up to 32 bytes after the input are read, and up to 3 after the output are written.
  *
@@ -197,7 +198,7 @@ function shrinkLevel(from: usize, weight: usize, lowAt: usize, count: u32): u8 {
 }
 
 /**
- * Adds weighted rows to 32-bit sums, two rows and 16 bytes at a time: up to 15 bytes after each row are read, and up to
+ * Adds weighted rows to 32-bit sums, two rows and 16 bytes at a time. Up to 15 bytes after each row are read, and up to
  * 15 sums after the last are written.
  *
  * @param weights i16 `[numPairs, 2, 2]`: for each pair of rows the two high parts, then the two low ones.

@@ -40,7 +40,7 @@ const MAX_SHORT_BYTES = 2 * 2 ** 20;
 /** Longest time of decoding before the thread yields. */
 const MAX_BLOCKING_MS = 10;
 
-/** Default for the most recordings transcribed at a time. */
+/** Default for the maximum number of recordings transcribed at a time. */
 const MAX_RECORDINGS = 8;
 
 interface RunningRequest {
@@ -90,7 +90,7 @@ export class AsrModel implements Model {
     this.#detector = voiceActivity;
     const { sampleRateHz } = recogniser;
     this.voiceActivity = voiceActivity &&
-      { sampleRateHz, windowSamples: voiceActivity.windowSamples(sampleRateHz) };
+      { sampleRateHz, windowSamples: voiceActivity.getWindowSamples(sampleRateHz) };
     this.dtype = recogniser.dtype;
     this.languages = recogniser.languages;
   }
@@ -180,7 +180,7 @@ export class AsrModel implements Model {
         return await audio.read(start, end);
       },
       numSamples,
-      speech: await listener?.speech(maxSpeechSeconds),
+      speech: await listener?.findSpeech(maxSpeechSeconds),
       index: slot,
       language,
       translates,

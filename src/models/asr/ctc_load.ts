@@ -120,7 +120,7 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocab
     if (id >= numClasses || isSpecial(token)) continue;
     texts[id] = token === delimiter ? " " : token.replaceAll("▁", " ");
   }
-  for (const id of addedSpecials(tokenizer)) if (id < numClasses) texts[id] = "";
+  for (const id of listAddedSpecials(tokenizer)) if (id < numClasses) texts[id] = "";
   texts[blank] = "";
   return { blank, texts };
 }
@@ -130,7 +130,7 @@ function isSpecial(token: string): boolean {
   return /^(<.+>|\[[A-Z]+\])$/.test(token);
 }
 
-function addedSpecials(tokenizer: Json): number[] {
+function listAddedSpecials(tokenizer: Json): number[] {
   const added = tokenizer["added_tokens"];
   if (!Array.isArray(added)) return [];
   return (added as { id: number; special?: boolean }[])

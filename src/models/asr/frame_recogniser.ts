@@ -17,11 +17,11 @@ import {
 } from "./frame_tokens.ts";
 import {
   computeCompressionRatio,
-  languageName,
   type Recogniser,
   type Recording,
   type SampleRange,
   type SpeechMetrics,
+  toLanguageName,
   type TranscribedWindow,
   UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
@@ -78,7 +78,7 @@ async function* transcribe(
       const isLast = window.end === range.end;
       const tokens = isLast ? [...ended, ...decoder.end()] : ended;
       yield {
-        language: languageName(language),
+        language: toLanguageName(language),
         numPromptTokens: 0,
         numTokens: tokens.length,
         segments: transcript.push(tokens, {
@@ -106,7 +106,7 @@ async function computeFrames(
     Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * sampleRateHz)),
   );
   samples.set(heard);
-  const { rows, numFrames } = await metrics.encoding(() => run(samples));
+  const { rows, numFrames } = await metrics.measureEncoding(() => run(samples));
   signal.throwIfAborted();
   const toFrame = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
   const to = window.keep.end === window.end ? numFrames : toFrame(window.keep.end);

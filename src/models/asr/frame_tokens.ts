@@ -26,8 +26,9 @@ export interface Vocabulary {
 export interface Frames {
   /** f32 `[frames, width]`: the logits of the classes, or an encoder's output. */
   readonly rows: Float32Array;
-  /** The range of frames to decode. */
+  /** The first frame to decode. */
   readonly from: number;
+  /** The frame after the last one to decode. */
   readonly to: number;
   /** Index of the first row among the frames of the recording. */
   readonly firstFrame: number;
@@ -156,7 +157,7 @@ function fitSpans(
   const within = (frame: number) => Math.min(Math.max(frame, start), last);
   return giveFrames(
     spans.map((span) => ({ start: within(span.start), end: within(span.end) })),
-    { startSeconds: start, endSeconds: last, frameSeconds: 1 },
+    { start, end: last, frameLength: 1 },
   );
 }
 
@@ -172,23 +173,19 @@ interface Span {
  */
 export function giveFrames(
   spans: readonly Span[],
-  { startSeconds, endSeconds, frameSeconds }: {
-    readonly startSeconds: number;
-    readonly endSeconds: number;
-    readonly frameSeconds: number;
-  },
+  { start: first, end: last, frameLength }: Span & { readonly frameLength: number },
 ): Span[] {
   const isLong = ({ start, end }: Span) => end > start;
   if (spans.every(isLong)) return [...spans];
-  const least = Math.min(frameSeconds, (endSeconds - startSeconds) / spans.length);
+  const least = Math.min(frameLength, (last - first) / spans.length);
   const given: Span[] = [];
   for (const { start, end } of spans) {
-    const from = Math.max(start, given.at(-1)?.end ?? startSeconds);
+    const from = Math.max(start, given.at(-1)?.end ?? first);
     given.push({ start: from, end: Math.max(end, from + least) });
   }
   // If a word exceeds the end, it and the words before it are moved back.
-  for (let i = given.length - 1, limit = endSeconds; i >= 0 && given[i]!.end > limit; i--) {
-    const start = Math.max(startSeconds, Math.min(given[i]!.start, limit - least));
+  for (let i = given.length - 1, limit = last; i >= 0 && given[i]!.end > limit; i--) {
+    const start = Math.max(first, Math.min(given[i]!.start, limit - least));
     given[i] = { start, end: limit };
     limit = start;
   }

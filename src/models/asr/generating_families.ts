@@ -33,7 +33,7 @@ const COHERE_CHUNK_SECONDS = 35;
 const COHERE_POSITIONS = 1024;
 /** A limit above the rate of any speech, which ends repetitive text. */
 const TOKENS_PER_SECOND = 10;
-/** Length of Voxtral's encoder input. */
+/** Length of the longest chunk for Granite and Voxtral. It is also the length of Voxtral's encoder input. */
 const CHUNK_SECONDS = 30;
 /** The prompt that Granite was trained to answer with a transcript. */
 const GRANITE_QUESTION = "<|audio|>can you transcribe the speech into a written format?";
@@ -73,7 +73,7 @@ export async function describeCohere(
     throw new StartupError(`${folder.path}: its tokenizer has no language tokens, such as <|en|>.`);
   }
   const writePrompt = (language = defaultLanguage) =>
-    coherePrompt(language).map((token) => {
+    writeCoherePrompt(language).map((token) => {
       const id = tokenToId(token);
       if (id !== undefined) return id;
       throw new StartupError(`${folder.path}: its tokenizer has no ${token}.`);
@@ -94,7 +94,7 @@ export async function describeCohere(
  * Writes a prompt for text with punctuation and capitals, with numbers as they are spoken, without timestamps and
  * without speaker labels.
  */
-function coherePrompt(language: string): string[] {
+function writeCoherePrompt(language: string): string[] {
   return [
     "▁",
     "<|startofcontext|>",
@@ -169,7 +169,7 @@ async function openSeq2Seq(
   const { sampleRateHz } = features;
   const encoder = await openPart(folder, () => openGraph(ENCODER, context));
   const encode = ({ tensors }: SoundInput) =>
-    metrics.encoding(async () => {
+    metrics.measureEncoding(async () => {
       const feeds = toFeeds(encoder, { getTensor: (input) => tensors[input], of: ENCODER });
       return (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
     });
@@ -251,7 +251,9 @@ async function openPrompted(
     const promptTokens = Int32Array.from(ids, Number);
     const start = promptTokens.indexOf(audioToken);
     const end = promptTokens.lastIndexOf(audioToken) + 1;
-    const sound = soundRows(() => metrics.encoding(() => encoder.encode(tensors, end - start)));
+    const sound = makeSoundRows(() =>
+      metrics.measureEncoding(() => encoder.encode(tensors, end - start))
+    );
     return {
       promptTokens,
       media: [{ start, end, key: `${numHeard++}`, source: sound }],
@@ -275,7 +277,9 @@ async function openPrompted(
  * Makes the source of a sound's rows in the prompt. The sound is encoded when a step first needs the rows. They are
  * kept until the request ends, as a prompt may take several steps.
  */
-function soundRows(encode: () => Promise<Tensor>): EmbeddingSource & { release(): Promise<void> } {
+function makeSoundRows(
+  encode: () => Promise<Tensor>,
+): EmbeddingSource & { release(): Promise<void> } {
   let encoded: Promise<Tensor> | undefined;
   return {
     rows: () => encoded ??= encode(),

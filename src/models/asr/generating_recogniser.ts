@@ -15,12 +15,12 @@ import type { OpenContext } from "../model.ts";
 import { loadTokenizer, type TextTokenizer } from "../text/tokenizer.ts";
 import {
   computeCompressionRatio,
-  languageName,
   type Recogniser,
   type RecogniserOptions,
   type Recording,
   type SampleRange,
   type SpokenLanguages,
+  toLanguageName,
   type TranscribedWindow,
   UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
@@ -201,7 +201,7 @@ async function* transcribe(
     };
     if (text !== "") numSegments++;
     yield {
-      language: languageName(language),
+      language: toLanguageName(language),
       numPromptTokens,
       numTokens: tokens.length + 1,
       segments: text === "" ? [] : [segment],

@@ -120,7 +120,7 @@ export class SpeechMetrics extends RequestMetrics {
   }
 
   /** Counts and times an encoder's run over several windows. */
-  async encoding<T>(encode: () => Promise<T>, numWindows = 1): Promise<T> {
+  async measureEncoding<T>(encode: () => Promise<T>, numWindows = 1): Promise<T> {
     const observe = this.#encoderSeconds.startTimer();
     const encoded = await encode();
     observe();
@@ -178,7 +178,7 @@ export function requireLanguage(languages: SpokenLanguages, code: string): void 
 }
 
 /** Returns the name of a language: `english`; empty if unknown. */
-export function languageName(code: string | undefined): string {
+export function toLanguageName(code: string | undefined): string {
   return ALL_LANGUAGES[code ?? ""] ?? "";
 }
 

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import { readNumber } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, Tensor } from "../../device/ort/ort.ts";
-import { openGraph, openWebGraph, requirePorts, tensorFor } from "../folder/graph_file.ts";
+import { makeInputTensor, openGraph, openWebGraph, requirePorts } from "../folder/graph_file.ts";
 import type { OpenContext } from "../model.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { findLanguages, type Recogniser, type RecogniserOptions } from "./recogniser.ts";
@@ -127,7 +127,7 @@ async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: Open
   const { folder, graphs, backend, onProgress } = context;
   const ports = { ...PORTS[name], of: `${folder.path}: ${name}` };
   if (backend.kind === "cpu") return requirePorts(await openGraph(name, context), ports);
-  const { path } = graphs.of(name);
+  const { path } = graphs.get(name);
   onProgress({ what: `loading ${path}` });
   return requirePorts(await openWebGraph(folder.path, path), ports);
 }
@@ -150,7 +150,7 @@ async function openJoint(
     return new Tensor("float32", new Float32Array(dims[0]! * dims[2]!), dims);
   };
   const integer = (input: string, value: number, dims: readonly number[]) =>
-    tensorFor(getInfo(input), [value], dims);
+    makeInputTensor(getInfo(input), [value], dims);
   const width = getSize("encoder_outputs", 1);
   return {
     width,

@@ -15,7 +15,7 @@ import type { DecodedWindow } from "./window_decoder.ts";
 export interface TimedTokens {
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** Text tokens with the timestamp tokens around them, whose times count from the beginning of the window. */
+  /** Text tokens with the timestamp tokens around them. Their times count from the beginning of the window. */
   readonly tokens: readonly number[];
   /** First frame of the window. */
   readonly seekFrame: number;
@@ -156,13 +156,13 @@ export function timeWords(
       return { start, end: begins[first]! };
     });
   });
-  const longest = 2 * usualSeconds(spans.flat());
+  const longest = 2 * computeUsualSeconds(spans.flat());
   return segments.map((segment, index) => {
     const { startSeconds, endSeconds, words } = segment;
     const within = (seconds: number) => Math.min(Math.max(seconds, startSeconds), endSeconds);
     const given = giveFrames(
       spans[index]!.map(({ start, end }) => ({ start: within(start), end: within(end) })),
-      { ...segment, frameSeconds: alignment.frameSeconds },
+      { start: startSeconds, end: endSeconds, frameLength: alignment.frameSeconds },
     );
     return words.map(({ text }, position) => {
       const { start, end } = given[position]!;
@@ -179,7 +179,9 @@ export function timeWords(
 }
 
 /** Computes the median duration of words, with an upper bound. */
-function usualSeconds(spans: readonly { readonly start: number; readonly end: number }[]): number {
+function computeUsualSeconds(
+  spans: readonly { readonly start: number; readonly end: number }[],
+): number {
   const durations = spans.map(({ start, end }) => end - start).filter((seconds) => seconds > 0)
     .sort((a, b) => a - b);
   return Math.min(durations[Math.floor(durations.length / 2)] ?? 0, LONGEST_USUAL_SECONDS);

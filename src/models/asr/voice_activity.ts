@@ -47,7 +47,7 @@ export class VoiceActivity {
     this.#folder = path;
   }
 
-  /** @throws {StartupError} when the folder is missing, or holds no such model. */
+  /** @throws {StartupError} when the folder is missing, or holds no voice activity model. */
   static async load(path: string): Promise<VoiceActivity> {
     const folder = await startupStep(() => openFolder(path), (reason) => reason, SETTING);
     const graph = graphFile("model", "fp32");
@@ -72,13 +72,13 @@ export class VoiceActivity {
     return new VoiceActivity(session, folder);
   }
 
-  /** @throws {StartupError} when the model does not support a sample rate. */
+  /** @throws {StartupError} when the model does not run at this sample rate. */
   async requireRate(sampleRateHz: number): Promise<void> {
     const listener = this.listen(sampleRateHz);
     await startupStep(
       async () => {
         await listener.push(new Float32Array(sampleRateHz / 10));
-        await listener.likelihoods();
+        await listener.finish();
       },
       (reason) => `${this.#folder} is not a voice activity model: ${reason}`,
       SETTING,
@@ -91,20 +91,20 @@ export class VoiceActivity {
    * @throws {StartupError} when the model does not support the sample rate.
    */
   listen(sampleRateHz: number, state?: VoiceState): VoiceListener {
-    const options = { sampleRateHz, ...this.#sizesAt(sampleRateHz) };
+    const options = { sampleRateHz, ...this.#findSizes(sampleRateHz) };
     return new VoiceListener(this.#session, options, state);
   }
 
   /** Returns the number of samples in a window. @throws {StartupError} when the sample rate is not supported. */
-  windowSamples(sampleRateHz: number): number {
-    return this.#sizesAt(sampleRateHz).windowSamples;
+  getWindowSamples(sampleRateHz: number): number {
+    return this.#findSizes(sampleRateHz).windowSamples;
   }
 
   async dispose(): Promise<void> {
     await this.#session.release();
   }
 
-  #sizesAt(sampleRateHz: number): WindowSizes & { readonly stateShape: readonly number[] } {
+  #findSizes(sampleRateHz: number): WindowSizes & { readonly stateShape: readonly number[] } {
     const readSize = (name: string) => (this.#config[name] as Json | undefined)?.[sampleRateHz];
     const windowSamples = readSize("window_samples") ?? SILERO_SIZES[sampleRateHz]?.windowSamples;
     const contextSamples = readSize("context_samples") ??
@@ -185,7 +185,7 @@ export class VoiceListener {
    *
    * @returns the speech probability of each window, 0 to 1; the last window is padded with silence.
    */
-  async likelihoods(): Promise<readonly number[]> {
+  async finish(): Promise<readonly number[]> {
     if (this.#filled > this.#options.contextSamples) {
       this.#window.fill(0, this.#filled);
       await this.#run();
@@ -194,9 +194,9 @@ export class VoiceListener {
   }
 
   /** Ends the recording and finds its speech regions, each of at most this many seconds. */
-  async speech(maxSpeechSeconds: number): Promise<SampleRange[]> {
+  async findSpeech(maxSpeechSeconds: number): Promise<SampleRange[]> {
     const { sampleRateHz, windowSamples } = this.#options;
-    return findSpeechRegions(await this.likelihoods(), {
+    return findSpeechRegions(await this.finish(), {
       sampleRateHz,
       windowSamples,
       numSamples: this.#numSamples,

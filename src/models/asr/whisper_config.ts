@@ -126,7 +126,7 @@ export function getLanguageName({ languages }: WhisperConfig, token: number | un
 }
 
 /** Makes a mask of the text tokens that may be sampled. */
-export function listPlainTokens(config: WhisperConfig): Uint32Array<ArrayBuffer> {
+export function makePlainTokenMask(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   const suppressed = new Set(config.suppressedTokens);
   // Whisper's special tokens follow the end token.
   const ids = Array(config.endToken).keys().filter((id) => !suppressed.has(id));
@@ -192,7 +192,7 @@ export function readAlignmentHeads(
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  */
-export function ruleAfter(
+export function determineRule(
   tokens: readonly number[],
   { timestampsStart, lastFirstTimestamp, vocabSize }: Pick<
     WhisperConfig,

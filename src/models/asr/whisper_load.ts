@@ -7,7 +7,7 @@ import { type LogMelSpec, readLogMelSpec } from "../../../kernels/log_mel/log_me
 import type { OpenContext } from "../model.ts";
 import { type ModelFolder, readNumber, readOptionalJson } from "../../hub/model_folder.ts";
 import {
-  listPlainTokens,
+  makePlainTokenMask,
   readAlignmentHeads,
   readWhisperConfig,
   toLanguages,
@@ -70,7 +70,7 @@ export async function loadWhisper(
     // Two frames less than a window, as speech may begin and end in the middle of a frame.
     maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
     languages: toLanguages(config),
-    whyNoTranslation: whyNoTranslation(config),
+    whyNoTranslation: explainNoTranslation(config),
     whyNoWordTimes: decoder instanceof EncoderDecoder
       ? undefined
       : "the graph of its decoder is not cut, so its attention weights are not available",
@@ -114,7 +114,7 @@ async function openParts(
     encoder: {
       maxInputs: encoder.maxInputs,
       encode: (windows) =>
-        metrics.encoding(
+        metrics.measureEncoding(
           () => encoder.encode(later.speech!.features(windows.map(({ row }) => row))),
           windows.length,
         ),
@@ -126,7 +126,7 @@ async function openParts(
   });
   const speech = later.speech = backend.openSpeech({
     spec,
-    rules: { ...config, plainTokens: listPlainTokens(config) },
+    rules: { ...config, plainTokens: makePlainTokenMask(config) },
     featuresDtype: encoder.inputs[0]!.type as "float32" | "float16",
     logitsDtype: decoder.logitsDtype,
     maxRows: maxRecordings,
@@ -149,7 +149,7 @@ async function warmUpWhisper(
   metrics.registry.resetMetrics();
 }
 
-function whyNoTranslation({ translateToken, languages }: WhisperConfig): string | undefined {
+function explainNoTranslation({ translateToken, languages }: WhisperConfig): string | undefined {
   if (translateToken !== undefined) return undefined;
   return languages.size === 0
     ? "it knows only English"
@@ -199,8 +199,9 @@ interface FeatureEncoderOptions {
   readonly maxWholeInputs: number;
 }
 
-/** Names of the graph's input and output in Optimum's exports. */
+/** Name of the graph's input in Optimum's exports. */
 const FEATURES = "input_features";
+/** Name of the graph's output in Optimum's exports. */
 const HIDDEN = "last_hidden_state";
 /**
  * Maximum number of windows in a batch. Larger batches are not faster per window, and make later windows wait longer.

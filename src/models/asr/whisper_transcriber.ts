@@ -54,7 +54,7 @@ export async function* transcribe(
     deps.decode(tokens.filter((token) => token < config.endToken));
   for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
     const window = await decoder.decode({
-      row: await rows.row(range),
+      row: await rows.makeRow(range),
       languageToken,
       translates,
       temperature,
@@ -118,7 +118,7 @@ class RecordingRows {
     }));
   }
 
-  /** Measures the maximum of the recording's spectrum, relative to which the features of all windows are clamped. */
+  /** Measures the maximum of the recording's spectrum. The features of all windows are clamped relative to it. */
   async measure(): Promise<void> {
     const { spec, speech } = this.#deps;
     const { index, signal } = this.#recording;
@@ -127,14 +127,16 @@ class RecordingRows {
     if (this.#isOneWindow) return;
     for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
       for (let frame = start; frame < end; frame += spec.frames) {
-        speech.measure([await this.row({ start: frame, end: Math.min(frame + spec.frames, end) })]);
+        speech.measure([
+          await this.makeRow({ start: frame, end: Math.min(frame + spec.frames, end) }),
+        ]);
         signal.throwIfAborted();
       }
     }
   }
 
   /** Makes the encoder's input for a window. If speech regions are known, silence follows the window's end. */
-  async row({ start, end }: FrameRange): Promise<LogMelRow> {
+  async makeRow({ start, end }: FrameRange): Promise<LogMelRow> {
     const { spec } = this.#deps;
     const { read, index } = this.#recording;
     const { hopSamples } = spec;
@@ -150,7 +152,7 @@ class RecordingRows {
         paddedSamples: this.speech === undefined ? this.#paddedSamples - readStart : whole,
       }),
       recording: index,
-      // Like Whisper, pads short recordings with silence, but not long ones.
+      // As in Whisper, short recordings are padded with silence, and long ones are not.
       contentFrames: this.#isOneWindow || this.speech !== undefined
         ? spec.frames
         : this.numFrames - start,
@@ -258,7 +260,8 @@ export class Sequential {
    * Divides the tokens into segments between pairs of adjacent timestamps.
    *
    * @param goesOn whether the recording continues after the window.
-   * @returns the segments. If the last text has no end timestamp, the next window begins at `seenSeconds`, its start.
+   * @returns the segments. If the last text has no end timestamp, `seenSeconds` is its start, where the next window
+   * begins.
    */
   #cut(
     tokens: readonly number[],

@@ -1,6 +1,7 @@
 /**
- * Decodes windows of recordings with Whisper. If the result is not good enough, it is repeated at the next higher
- * temperature. Each attempt is a request to the engine, which runs the windows of all recordings in shared steps.
+ * Decodes windows of recordings with Whisper. If the result is not good enough, the window is decoded again at the next
+ * higher temperature. Each attempt is a request to the engine, which runs the windows of all recordings in shared
+ * steps.
  *
  * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 4.5
  * @module
@@ -14,7 +15,12 @@ import { generate, type GenerateOptions, generateTokens } from "../../engine/gen
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { toMask } from "../../engine/token_rules.ts";
-import { makePrompt, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
+import {
+  determineRule,
+  makePrompt,
+  TIMESTAMP_SECONDS,
+  type WhisperConfig,
+} from "./whisper_config.ts";
 import { computeCompressionRatio } from "./recogniser.ts";
 import type { SamplingParams } from "../../../kernels/sample/sample_row.ts";
 
@@ -115,7 +121,7 @@ export class WindowDecoder {
         const tokens: number[] = [];
         return {
           get rule() {
-            return ruleAfter(tokens, config);
+            return determineRule(tokens, config);
           },
           accept: (tokenId) => void tokens.push(tokenId),
         };
@@ -237,7 +243,7 @@ export async function decodeWithFallback(
   attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
   { temperature: first, seed: firstSeed, getText, ...known }: FallbackOptions,
 ): Promise<DecodingResult> {
-  const temperatures = temperaturesFrom(first);
+  const temperatures = listTemperatures(first);
   for (const [index, temperature] of temperatures.entries()) {
     const seed = (firstSeed + Math.imul(index, 0x9e3779b1)) >>> 0;
     const decoded = await attempt({ temperature, seed });
@@ -250,7 +256,7 @@ export async function decodeWithFallback(
 }
 
 /** Lists the temperatures at which to decode a window, in order. */
-export function temperaturesFrom(first: number): number[] {
+export function listTemperatures(first: number): number[] {
   const steps = Math.max(0, Math.floor((HOTTEST - first) / TEMPERATURE_STEP + 1e-6));
   return Array.from(
     { length: steps + 1 },

@@ -10,7 +10,7 @@ import type { DocumentFile, DocumentThread, Timed } from "./document_thread.ts";
 import type { ModelKind } from "../../base/config.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
-/** Default for the most pages of a document. */
+/** Default for the maximum number of pages of a document. */
 const DEFAULT_MAX_PAGES = 100;
 /** Maximum time for all pages of a file together. */
 const MAX_FILE_MS = 120_000;
@@ -133,8 +133,8 @@ const LOOKING_DPI = 144;
 /** A `longest_edge` above this is taken as a number of pixels, for which some preprocessors use that name. */
 const MAX_EDGE = 16_384;
 /**
- * Preprocessors with a fixed size shrink the page's longer side to it. That side is drawn with this many times as many
- * pixels, so that the shorter side is not drawn too small.
+ * Preprocessors with a fixed size shrink the longer side of a page to that size. The page is drawn this many times
+ * larger, so that its shorter side has enough pixels.
  */
 const PAGE_ASPECT = Math.SQRT2;
 

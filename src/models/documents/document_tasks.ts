@@ -92,7 +92,7 @@ export class DocumentTasks {
     this.#reader.close();
   }
 
-  /** Replaces a message's documents by text or images. */
+  /** Replaces a message's documents with text or images. */
   async #expand(message: ChatMessage, signal: AbortSignal): Promise<ChatMessage> {
     if (typeof message.content === "string") return message;
     const parts: MessagePart[] = [];
@@ -109,7 +109,7 @@ export class DocumentTasks {
     part: DocumentPart,
     signal: AbortSignal,
   ): Promise<Extract<MessagePart, { type: "text" }>> {
-    return await naming(part, async () => {
+    return await nameErrors(part, async () => {
       const pages = await this.#reader.open(part.bytes, signal);
       const texts: string[] = [];
       for (let index = 0; index < pages.length; index++) texts.push(await pages.readText(index));
@@ -125,7 +125,7 @@ export class DocumentTasks {
 
   async #draw(part: DocumentPart, signal: AbortSignal): Promise<MessagePart[]> {
     const { param } = part;
-    return await naming(part, async () => {
+    return await nameErrors(part, async () => {
       const pages = await this.#reader.open(part.bytes, signal);
       const images: MessagePart[] = [];
       let numBytes = 0;
@@ -133,7 +133,7 @@ export class DocumentTasks {
         const bytes = await pages.draw(index, this.#resolution);
         images.push({ type: "image", bytes, param });
         numBytes += bytes.length;
-        if (numBytes > MAX_DRAWN_BYTES) throw tooManyPictures(index, pages.length);
+        if (numBytes > MAX_DRAWN_BYTES) throw tooManyImages(index, pages.length);
       }
       return images;
     });
@@ -159,7 +159,7 @@ export class DocumentTasks {
         { param: other.param },
       );
     }
-    const pages = await naming(document, () => this.#reader.open(document.bytes, signal));
+    const pages = await nameErrors(document, () => this.#reader.open(document.bytes, signal));
     const texts = parts.filter(({ type }) => type === "text");
     await this.#readEach(pages, { ...work, document, texts });
   }
@@ -177,7 +177,7 @@ export class DocumentTasks {
     const { maxTokens = Infinity } = task.options;
     const answers = new PageAnswers(pages.length, (event) => void emit(event));
     const draw = (index: number) => {
-      const drawn = naming(document, () => pages.draw(index, this.#resolution));
+      const drawn = nameErrors(document, () => pages.draw(index, this.#resolution));
       // Its error is reported when this page is awaited.
       drawn.catch(() => {});
       return drawn;
@@ -221,7 +221,7 @@ function hasDocuments({ messages }: ChatTask): boolean {
   );
 }
 
-function tooManyPictures(index: number, numPages: number): HearthError {
+function tooManyImages(index: number, numPages: number): HearthError {
   return new HearthError(
     "invalid_media",
     `The images of the first ${index + 1} of the PDF's ${numPages} pages take more than ${
@@ -240,7 +240,7 @@ function requireOneAnswer({ options: { n } }: ChatTask, numPages: number): void 
 }
 
 /** Runs `read` so that its errors name the part of the request. */
-async function naming<T>({ param }: DocumentPart, read: () => Promise<T>): Promise<T> {
+async function nameErrors<T>({ param }: DocumentPart, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

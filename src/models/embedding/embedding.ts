@@ -16,7 +16,7 @@ import { type EncodedText, fitText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, readNumber } from "../../hub/model_folder.ts";
 import { findOutput } from "../folder/graph_file.ts";
 import { type Model, type OpenContext, requireTask, requireTokenIds } from "../model.ts";
-import { pickedToken, type TextOutput } from "./pooling.ts";
+import { findPickedToken, type TextOutput } from "./pooling.ts";
 import { type LoadedTexts, loadTexts, TextModel } from "./text_model.ts";
 
 /** The output that already holds one vector per text. */
@@ -179,7 +179,7 @@ function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFold
 
 /**
  * Whether to pool by the folder's configuration although the graph has an output with pooled vectors. That is possible
- * if it also has an output with one row per token.
+ * if the graph also has an output with one row per token.
  */
 function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
   return isPoolingGiven && laterLayer === undefined &&
@@ -190,7 +190,7 @@ function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig
 function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<string, never> {
   requireNoLayers(config, folder);
   const { pooling } = config;
-  if (pickedToken(pooling) === "last") return {};
+  if (findPickedToken(pooling) === "last") return {};
   throw new StartupError(
     `${folder.path} holds a decoder and wants ${
       pooling.join(" and ")
@@ -200,7 +200,7 @@ function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<
 
 /**
  * @throws {StartupError} when prompts are to be excluded from pooling, but the graph itself pools and does not know
- * where they end.
+ * where the prompts end.
  */
 function requirePromptsCount({ skipsPrompt, prompts }: EmbeddingConfig, folder: ModelFolder): void {
   if (!skipsPrompt || Object.values(prompts).every((prompt) => prompt === "")) return;

@@ -38,7 +38,7 @@ export async function readEmbeddingConfig(
   folder: ModelFolder,
   modelName: string,
 ): Promise<EmbeddingConfig> {
-  const known = knownDefaults(modelName);
+  const known = findKnownDefaults(modelName);
   const modules = readModules(folder);
   const poolingPath = modules?.find(({ type }) => type === "Pooling")?.path ?? "1_Pooling";
   const poolingFile = `${poolingPath}/config.json`;
@@ -198,7 +198,7 @@ const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
 ];
 
 /** Looks up the values for a model's name; mean pooling, the most common, for unknown names. */
-export function knownDefaults(modelName: string): KnownDefaults {
+export function findKnownDefaults(modelName: string): KnownDefaults {
   return KNOWN.find(([pattern]) => pattern.test(modelName))?.[1] ?? { pooling: "mean" };
 }
 
@@ -263,7 +263,7 @@ function readSentenceSettings({ path, identity }: ModelFolder): Json {
  * Finds the kind of model that sentence-transformers saved: `SentenceTransformer`, `CrossEncoder`, `SparseEncoder` or
  * `MultiVectorEncoder`; `undefined` if the folder does not show it.
  */
-export function sentenceModelType(folder: ModelFolder): string | undefined {
+export function findSentenceModelType(folder: ModelFolder): string | undefined {
   const { model_type: given, similarity_fn_name: similarity } = readSentenceSettings(folder);
   if (typeof given === "string") return given;
   // PyLate saves its models with this.

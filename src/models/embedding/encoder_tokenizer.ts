@@ -177,7 +177,7 @@ interface FitOptions {
   readonly param: string;
 }
 
-/** Computes the most tokens that request and model allow, special ones included. */
+/** Computes the maximum number of tokens that request and model allow, special ones included. */
 function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
   if (truncation === undefined || truncation === "model") return maxTokens;
   if (truncation > numSpecial) return Math.min(truncation, maxTokens);
@@ -206,7 +206,7 @@ export function fitText(ids: readonly number[], options: FitOptions): readonly n
   }
   if (ids.length + numSpecial <= room) return ids;
   if (truncation === undefined) {
-    throw tooLong(`${param} has`, ids.length + numSpecial, options);
+    throw makeLengthError(`${param} has`, ids.length + numSpecial, options);
   }
   return cut(ids, room - numSpecial, options);
 }
@@ -236,14 +236,14 @@ export function fitPair(
   if (first.length + allowed.length <= room) return [first, allowed];
   if (truncation === undefined) {
     const numTokens = first.length + allowed.length + numSpecial;
-    throw tooLong(`query and ${options.param} together have`, numTokens, options);
+    throw makeLengthError(`query and ${options.param} together have`, numTokens, options);
   }
   const half = Math.ceil(room / 2);
   const firstRoom = Math.min(first.length, Math.max(half, room - allowed.length));
   return [cut(first, firstRoom, options), cut(allowed, room - firstRoom, options)];
 }
 
-function tooLong(subject: string, numTokens: number, options: FitOptions): HearthError {
+function makeLengthError(subject: string, numTokens: number, options: FitOptions): HearthError {
   const { maxTokens, param } = options;
   return new HearthError(
     "context_length_exceeded",

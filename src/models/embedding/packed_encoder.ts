@@ -20,7 +20,7 @@ import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillTokens, MAX_TEXTS } from "./whole_encoders.ts";
-import { fillPooling, pickedToken, type PoolingMode } from "./pooling.ts";
+import { fillPooling, findPickedToken, type PoolingMode } from "./pooling.ts";
 import type { Encoder } from "./text_batcher.ts";
 
 /** The result computed from each text's rows: the row of one token, or weighted sums of all rows. */
@@ -35,7 +35,7 @@ export type TextSummary =
  */
 export function toSummary(pooling: readonly PoolingMode[] = ["cls"]): TextSummary | undefined {
   if (pooling.includes("max")) return undefined;
-  const which = pickedToken(pooling);
+  const which = findPickedToken(pooling);
   return which ? { kind: "token", which } : { kind: "sums", modes: pooling };
 }
 
@@ -77,7 +77,7 @@ export class PackedEncoder implements Encoder {
     this.#cut = cut;
     this.#summary = summary;
     this.maxTokens = Math.max(maxTokens, longestText);
-    this.width = countPerRow(cut.output) * rowsPerText(summary);
+    this.width = countPerRow(cut.output) * countRowsPerText(summary);
     const attention = backend.openPackedAttention({
       nodes: cut.attentions,
       maxRows: this.maxTokens,
@@ -88,7 +88,7 @@ export class PackedEncoder implements Encoder {
       backend,
       cut,
       sessions,
-      most: { tokens: this.maxTokens, rows: MAX_TEXTS * rowsPerText(summary) },
+      most: { tokens: this.maxTokens, rows: MAX_TEXTS * countRowsPerText(summary) },
       attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
     });
   }
@@ -125,7 +125,7 @@ export class PackedEncoder implements Encoder {
     const lengths = texts.map(({ ids }) => ids.length);
     const sizes = {
       tokens: lengths.reduce((sum, length) => sum + length, 0),
-      rows: texts.length * rowsPerText(this.#summary),
+      rows: texts.length * countRowsPerText(this.#summary),
     };
     const tensors = this.#inputs(texts, sizes);
     this.#attention.begin(selfBounds(lengths));
@@ -204,6 +204,6 @@ function forEachText(
   texts.forEach((text, index) => visit(text, start, start += text.ids.length, index));
 }
 
-function rowsPerText(summary: TextSummary): number {
+function countRowsPerText(summary: TextSummary): number {
   return summary.kind === "token" ? 1 : summary.modes.length;
 }

@@ -54,7 +54,7 @@ export interface TextOutput {
 }
 
 /** Finds the single token that the modes pick; `undefined` if more tokens count. */
-export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
+export function findPickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
   if (modes.length > 1) return undefined;
   return modes[0] === "cls" ? "first" : modes[0] === "lasttoken" ? "last" : undefined;
 }
@@ -65,7 +65,7 @@ export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | u
  *
  * @param hidden f32 `[1, tokens, size]`.
  */
-export function poolingTail(hidden: TensorPort): EncoderTail {
+export function makePoolingTail(hidden: TensorPort): EncoderTail {
   const input: TensorPort = {
     name: POOLING_INPUT,
     dtype: "float32",
@@ -98,17 +98,19 @@ const BIAS = makeValueInfo(POOLING_BIAS, "float32", ["batch", "columns", 1]);
 const ROWS_BY_MODE = makeValueInfo(POOLED_OUTPUT, "float32", ["batch", "modes", "hidden"]);
 
 function addPooling(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
-  if (pickedToken(modes) === "first") return firstToken(hidden);
+  if (findPickedToken(modes) === "first") return addFirstToken(hidden);
   const numMax = modes.filter((mode) => mode === "max").length;
-  if (numMax === 0) return weightedSums(hidden);
-  return numMax === modes.length ? maximum(hidden, opset) : sumsAndMaximum(hidden, modes, opset);
+  if (numMax === 0) return addWeightedSums(hidden);
+  return numMax === modes.length
+    ? addMaximum(hidden, opset)
+    : addSumsAndMaximum(hidden, modes, opset);
 }
 
 function toFloat32(from: string, to: string): Node {
   return makeNode("Cast", [from], [to], { attributes: { to: 1 } });
 }
 
-function firstToken(hidden: string): Added {
+function addFirstToken(hidden: string): Added {
   const first = int64Tensor(`${hidden}/first`, [], [0]);
   const picked = `${hidden}/picked`;
   return {
@@ -122,7 +124,7 @@ function firstToken(hidden: string): Added {
   };
 }
 
-function weightedSums(hidden: string, output = POOLED_OUTPUT): Added {
+function addWeightedSums(hidden: string, output = POOLED_OUTPUT): Added {
   const wide = `${hidden}/float32`;
   return {
     nodes: [toFloat32(hidden, wide), makeNode("MatMul", [POOLING_INPUT, wide], [output])],
@@ -132,7 +134,7 @@ function weightedSums(hidden: string, output = POOLED_OUTPUT): Added {
   };
 }
 
-function maximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
+function addMaximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
   const [wide, biased] = [`${hidden}/wide`, `${hidden}/biased`];
   // Since opset 18 the axes are an input.
   const axes = opset >= 18 ? [int64Tensor("pooling_axes", [1], [1])] : [];
@@ -151,9 +153,9 @@ function maximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
 }
 
 /** Adds the nodes of sums and maximum, and puts their rows into the order of the modes. */
-function sumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
+function addSumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
   const [sums, most, rows] = [`${hidden}/sums`, `${hidden}/most`, `${hidden}/pooled_rows`];
-  const parts = [weightedSums(hidden, sums), maximum(hidden, opset, most)] as const;
+  const parts = [addWeightedSums(hidden, sums), addMaximum(hidden, opset, most)] as const;
   const numSums = modes.filter((mode) => mode !== "max").length;
   let next = 0;
   const order = int64Tensor(

@@ -30,7 +30,7 @@ export class RerankModel extends TextModel implements Model {
       context,
       ({ model, tokenizer, isDecoder }) =>
         isDecoder
-          ? { ...yesNoRerankPrompt(tokenizer), ...columns && { columns } }
+          ? { ...makeYesNoFormat(tokenizer), ...columns && { columns } }
           : { ...makeCrossEncoderFormat(tokenizer), output: { name: findLogits(model) } },
     );
     if (loaded.width <= 2) return new RerankModel(loaded);
@@ -69,7 +69,7 @@ export class RerankModel extends TextModel implements Model {
         return format.frame(...this.#fit(task, format, { query, document, index }));
       },
       onRow: (index, row) => {
-        const logit = relevanceLogit(row);
+        const logit = computeRelevance(row);
         logits[index] = logit;
         scores[index] = 1 / (1 + Math.exp(-logit));
       },
@@ -158,7 +158,7 @@ function findLogits(graph: Graph): string {
  *
  * @throws {Error} when a logit is not a number.
  */
-function relevanceLogit(logits: Float32Array): number {
+function computeRelevance(logits: Float32Array): number {
   const logit = logits.length === 1 ? logits[0]! : logits[1]! - logits[0]!;
   if (Number.isNaN(logit)) throw new Error("The model returned a logit that is not a number.");
   return logit;
@@ -216,7 +216,7 @@ interface JudgeFormat extends PairFormat {
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.
  */
-export function yesNoRerankPrompt(
+export function makeYesNoFormat(
   tokenizer: EncoderTokenizer,
   instruction: string = INSTRUCTION,
 ): JudgeFormat {
@@ -239,6 +239,6 @@ export function yesNoRerankPrompt(
       ids: [...before!, ...query, ...between!, ...document, ...after!],
     }),
     columns: [answers[0]![0]!, answers[1]![0]!],
-    instruct: (other) => yesNoRerankPrompt(tokenizer, other),
+    instruct: (other) => makeYesNoFormat(tokenizer, other),
   };
 }

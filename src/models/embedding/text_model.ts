@@ -20,7 +20,7 @@ import { type GraphFile, keepOutput, readGraph } from "../folder/graph_file.ts";
 import { BagEncoder, isBagGraph, MAX_BAG_TOKENS, PaddedEncoder } from "./whole_encoders.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { PackedEncoder, toSummary } from "./packed_encoder.ts";
-import { POOLED_OUTPUT, poolingTail, poolTexts, type TextOutput } from "./pooling.ts";
+import { makePoolingTail, POOLED_OUTPUT, poolTexts, type TextOutput } from "./pooling.ts";
 import { type Encoder, TextBatcher, type TextJob, type TextRunner } from "./text_batcher.ts";
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../base/config.ts";
@@ -139,7 +139,7 @@ async function openPacked(
   const contextLength = maxTokens ?? DEFAULT_LONGEST_TEXT;
   const result = cutEncoder(keepOutput(model, name, wanted), {
     ...{ wanted, padTokenId, contextLength },
-    tail: summary.kind === "sums" ? poolingTail : undefined,
+    tail: summary.kind === "sums" ? makePoolingTail : undefined,
   });
   if ("refused" in result) return result;
   const { cut } = result;
@@ -166,7 +166,7 @@ const POSITIONS_AFTER_PADDING = new Set([
 /** A `model_max_length` of at least this means that there is no limit. */
 const NO_LIMIT = 1e9;
 
-/** Reads the most tokens of one text, special ones included; `undefined` if the folder gives no limit. */
+/** Reads the maximum number of tokens of one text, special ones included; `undefined` if the folder gives no limit. */
 export async function readMaxTokens(folder: ModelFolder): Promise<number | undefined> {
   const sentence = await readOptionalJson(folder, "sentence_bert_config.json");
   const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");

@@ -29,7 +29,8 @@ export interface BatchLimits {
 
 interface Waiting<Owner> extends QueuedText<Owner> {
   /**
-   * Virtual time at which the text may start: its owner's previous text's start tag, plus that text's number of tokens.
+   * Virtual time at which the text may start: the start tag of the owner's previous text, plus the number of tokens of
+   * that text.
    */
   readonly startTag: number;
 }

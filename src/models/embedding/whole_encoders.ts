@@ -111,7 +111,7 @@ function makeFeeds(
   const length = Math.max(...texts.map(({ ids }) => ids.length));
   const feeds: Record<string, Tensor> = {};
   for (const { name, type, shape } of session.inputs) {
-    if (MEDIA_INPUTS.has(name)) feeds[name] = emptyRows(type, shape);
+    if (MEDIA_INPUTS.has(name)) feeds[name] = makeEmptyRows(type, shape);
     if (!TOKEN_INPUTS.has(name)) continue;
     const values = new BigInt64Array(texts.length * length);
     if (name === "input_ids") values.fill(BigInt(padTokenId));
@@ -120,12 +120,12 @@ function makeFeeds(
     });
     feeds[name] = new Tensor("int64", values, [texts.length, length]);
   }
-  if (pooling !== undefined) Object.assign(feeds, poolingFeeds(pooling, texts, length));
+  if (pooling !== undefined) Object.assign(feeds, makePoolingFeeds(pooling, texts, length));
   return feeds;
 }
 
 /** Makes an input without rows, of the declared width. */
-function emptyRows(
+function makeEmptyRows(
   type: string,
   shape: readonly (number | string | undefined)[],
 ): Tensor {
@@ -157,7 +157,7 @@ export function fillTokens(
   }
 }
 
-function poolingFeeds(
+function makePoolingFeeds(
   modes: readonly PoolingMode[],
   texts: readonly EncodedText[],
   length: number,

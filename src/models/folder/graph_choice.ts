@@ -106,7 +106,7 @@ export class ChosenGraphs {
   }
 
   /** @throws {StartupError} when the folder has no such graph. */
-  of(name: string): ChosenGraph {
+  get(name: string): ChosenGraph {
     const found = this.all.find((graph) => graph.name === name);
     if (found !== undefined) return found;
     throw new StartupError(`${this.#folderPath} has no onnx/${name}*.onnx.`);
@@ -193,7 +193,7 @@ function refuseDtype(
 }
 
 /** Lists the dtypes that a device can run and in which a folder has the graph: those that suit it first, best first. */
-export function preferredDtypes(
+export function listPreferredDtypes(
   folder: ModelFolder,
   graph: WantedGraph,
   device: DeviceClass,
@@ -256,8 +256,12 @@ function choosePreference({ suits }: WantedGraph, device: DeviceClass): Preferen
   return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
 }
 
-/** Lists graphs in the same folder as `config.json`, in files like `x.onnx` and `x.int8.onnx`, the main one first. */
-export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
+/**
+ * Makes a function that lists graphs in the same folder as `config.json`, in files like `x.onnx` and `x.int8.onnx`.
+ *
+ * @param names the main graph first.
+ */
+export function listGraphsBeside(...names: readonly string[]): () => WantedGraph[] {
   return () =>
     names.map((name) => ({
       name,
@@ -265,8 +269,8 @@ export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
     }));
 }
 
-/** Lists graphs by their names, the main one first. */
-export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
+/** Makes a function that lists graphs by their names, the main one first. */
+export function listGraphsNamed(...names: readonly string[]): () => WantedGraph[] {
   return () => names.map((name) => ({ name }));
 }
 
@@ -277,11 +281,11 @@ const HALVES = ["decoder_model", "decoder_with_past_model"];
 const DTYPE_SUFFIX = /(_fp16|_q[124](f16)?|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 
 /**
- * Lists all graphs of a folder.
+ * Makes a function that lists all graphs of a folder.
  *
  * @param main the graph to list first, if there is one of that name.
  */
-export function allGraphs(main?: string): (folder: ModelFolder) => WantedGraph[] {
+export function listAllGraphs(main?: string): (folder: ModelFolder) => WantedGraph[] {
   return ({ files }) => {
     const found = new Set(
       [...files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file))

@@ -44,7 +44,7 @@ export async function readGraph(
   { folder, graphs, backend, onProgress }: ReadContext,
   name?: string,
 ): Promise<GraphFile> {
-  const chosen = name === undefined ? graphs.main : graphs.of(name);
+  const chosen = name === undefined ? graphs.main : graphs.get(name);
   const { path } = chosen;
   if (!suitsDevice(chosen.dtype, toDeviceClass(backend))) {
     throw refuseF16(path, backend.adapter, listDtypes(folder, chosen.name));
@@ -230,7 +230,7 @@ export function toFeeds(
 
 function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
   if (type === input.type) return new Tensor(input.type, data as Float32Array, dims);
-  return tensorFor(input, Array.from<number | bigint, number>(data, Number), dims);
+  return makeInputTensor(input, Array.from<number | bigint, number>(data, Number), dims);
 }
 
 /**
@@ -238,7 +238,7 @@ function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
  *
  * @throws {Error} when the input does not take numbers.
  */
-export function tensorFor(
+export function makeInputTensor(
   { name, type }: Pick<ValueInfo, "name" | "type">,
   values: ArrayLike<number>,
   dims: readonly number[],

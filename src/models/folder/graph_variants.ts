@@ -93,7 +93,7 @@ function readVariant(
   const suffix = BY_SUFFIX.find(([ending]) => file === name + ending);
   // In onnxruntime-genai's folders graphs may have any name, and there is a configuration next to each.
   const isNamed = suffix !== undefined ||
-    name === "model" && folder.files.has(join(subfolder, "genai_config.json")) &&
+    name === "model" && folder.files.has(joinPath(subfolder, "genai_config.json")) &&
       (isAlone(folder, subfolder) ||
         `${file}.onnx` === readGraphName(folder.identity?.["genai_config.json"]));
   if (!isNamed) return undefined;
@@ -101,7 +101,7 @@ function readVariant(
   return { path, target, dtype: told ?? guessDtype(path, { folder, target }) };
 }
 
-function join(subfolder: string, file: string): string {
+function joinPath(subfolder: string, file: string): string {
   return subfolder === "" ? file : `${subfolder}/${file}`;
 }
 

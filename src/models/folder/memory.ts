@@ -121,7 +121,7 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   const { backend, availableBytes = Infinity } = offer;
   const isNative = backend.runtime === "native";
   if (needs.largestWeightBytes > backend.maxBufferBytes && !isNative) {
-    throw refusal(
+    throw makeRefusal(
       `The largest tensor of this model takes ${
         formatBytes(needs.largestWeightBytes)
       }, and buffers of this device hold at most ${formatBytes(backend.maxBufferBytes)}.`,
@@ -129,14 +129,14 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
     );
   }
   if (backend.kind === "webgpu" && needs.largestActivationBytes > backend.maxBufferBytes) {
-    throw refusal(
+    throw makeRefusal(
       `The tokens of a step take a buffer of ${formatBytes(needs.largestActivationBytes)}, and ` +
         `buffers of this device hold at most ${formatBytes(backend.maxBufferBytes)}.`,
       { text: "Choose fewer tokens for a step.", setting: "maxBatchTokens" },
     );
   }
   if (backend.kind === "cpu" && !isNative && needs.weightsBytes > WASM_HEAP_BYTES) {
-    throw refusal(
+    throw makeRefusal(
       `The weights of this model take ${formatBytes(needs.weightsBytes)}, and onnxruntime-web ` +
         `loads at most ${formatBytes(WASM_HEAP_BYTES)} on the CPU.`,
       adviseOnWeights(offer, WASM_HEAP_BYTES),
@@ -157,7 +157,7 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   if (backend.kind !== "cpu") {
     return log.warn("this model may not fit, unless the GPU has memory of its own", { numbers });
   }
-  throw refusal(
+  throw makeRefusal(
     `This model does not fit: it takes ${numbers}.`,
     adviseOnTotal(needs, offer, availableBytes),
   );
@@ -168,7 +168,7 @@ interface Advice {
   readonly setting: Setting;
 }
 
-function refusal(fault: string, { text, setting }: Advice): StartupError {
+function makeRefusal(fault: string, { text, setting }: Advice): StartupError {
   return new StartupError(`${fault} ${text}`, { setting });
 }
 

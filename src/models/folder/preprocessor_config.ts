@@ -67,7 +67,10 @@ export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   };
 }
 
-/** Converts pixel levels, 0 to 255, to the graph's numbers: `level · scale + offset`, for each channel in the graph's order. */
+/**
+ * How pixel levels, 0 to 255, become the graph's numbers: `level · scale + offset`, for each channel in the graph's
+ * order.
+ */
 export interface Levels {
   readonly scale: Triple;
   readonly offset: Triple;
@@ -174,7 +177,7 @@ export function computeTensorFormat(
 
 function computeContent({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
   if (size !== undefined && "width" in size) return size;
-  const factor = size === undefined ? 1 : edgeFactor(image, size);
+  const factor = size === undefined ? 1 : computeEdgeFactor(image, size);
   // Without a border, the image shrinks to a multiple; a border extends it to one.
   const step = border === "toMultiple" ? 1 : multipleOf;
   const fit = (length: number) => {
@@ -185,7 +188,7 @@ function computeContent({ size, multipleOf, border }: PreprocessorConfig, image:
   return { width: fit(image.width), height: fit(image.height) };
 }
 
-function edgeFactor(
+function computeEdgeFactor(
   { width, height }: Size,
   { shortestEdge, longestEdge }: {
     shortestEdge?: number | undefined;

@@ -49,11 +49,11 @@ const functions = {
   },
   /** Preprocesses an image for the model's first graph. */
   async normalize(file: ImageFile): Promise<NormalizedImage> {
-    return await fit(file, (pixels) => imageProcessor!.normalize(pixels));
+    return await decodeAndPrepare(file, (pixels) => imageProcessor!.normalize(pixels));
   },
   /** Preprocesses an image for a prompt: the encoder's inputs, and the text that stands for the image. */
   async prepare(file: ImageFile): Promise<PreparedMedium> {
-    return await fit(file, (pixels) => processor!.prepare(pixels, file));
+    return await decodeAndPrepare(file, (pixels) => processor!.prepare(pixels, file));
   },
 };
 
@@ -62,7 +62,7 @@ const functions = {
  *
  * @throws {HearthError} `invalid_media` when the file cannot be decoded, or the model does not support the image.
  */
-async function fit<T>(
+async function decodeAndPrepare<T>(
   { bytes, maxPixels }: ImageFile,
   prepare: (pixels: Pixels) => Promise<T>,
 ): Promise<T> {

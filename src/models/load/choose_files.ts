@@ -13,7 +13,7 @@ import {
   chooseGraphs,
   type ChosenGraphs,
   type GraphChoice,
-  preferredDtypes,
+  listPreferredDtypes,
   type WantedGraph,
 } from "../folder/graph_choice.ts";
 import { basename, dirname, join, posix } from "node:path";
@@ -80,13 +80,13 @@ export async function chooseCutGraphs(
   choice: GraphChoice,
 ): Promise<ChosenGraphs> {
   const chosen = chooseGraphs(folder, wanted, choice);
-  const dtypes = preferredDtypes(folder, wanted[0]!, choice.device);
+  const dtypes = listPreferredDtypes(folder, wanted[0]!, choice.device);
   if (choice.dtype !== undefined || dtypes.length < 2) return chosen;
   for (const dtype of dtypes) {
     const graphs = dtype === chosen.main.dtype
       ? chosen
       : chooseGraphs(folder, wanted, { ...choice, dtype });
-    const refused = await whyNotCut(folder, graphs);
+    const refused = await findCutRefusal(folder, graphs);
     if (refused === undefined) return graphs;
     if (refused === NO_DECODER) return chosen;
     log.info("this graph cannot be cut, trying weights of another dtype", {
@@ -109,7 +109,7 @@ export async function findRunPath(
   wanted: readonly WantedGraph[],
 ): Promise<"batched" | "one at a time" | undefined> {
   const graphs = await chooseCutGraphs(folder, wanted, { device: "cpu" });
-  const refused = await whyNotCut(folder, graphs);
+  const refused = await findCutRefusal(folder, graphs);
   if (refused === NO_DECODER) return undefined;
   return refused === undefined ? "batched" : "one at a time";
 }
@@ -122,9 +122,9 @@ const MAX_TOKENS = 2 ** 18;
 /**
  * Explains why the main graph cannot be cut; `undefined` if it can.
  *
- * @param graphs keep the main graph if it is a decoder, so that loading does not read and cut it again.
+ * @param graphs if the main graph is a decoder, it is kept here, so that loading does not read and cut it again.
  */
-async function whyNotCut(
+async function findCutRefusal(
   folder: ModelFolder,
   graphs: ChosenGraphs,
 ): Promise<string | typeof NO_DECODER | undefined> {

@@ -9,16 +9,16 @@
 import type { ModelKind } from "../../base/config.ts";
 import { hasGraph, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
 import {
-  allGraphs,
-  graphsBeside,
-  graphsNamed,
+  listAllGraphs,
+  listGraphsBeside,
+  listGraphsNamed,
   MERGED,
   type WantedGraph,
 } from "../folder/graph_choice.ts";
-import { sentenceModelType } from "../embedding/embedding_config.ts";
+import { findSentenceModelType } from "../embedding/embedding_config.ts";
 import { hasVariant } from "../folder/graph_variants.ts";
 import { findBareGraph, isBareMatting, isMatting } from "../matting/matting_family.ts";
-import { isPaddleOcr, paddleGraphs } from "../ocr/paddle_graphs.ts";
+import { isPaddleOcr, listPaddleGraphs } from "../ocr/paddle_graphs.ts";
 import { toModelName } from "../../hub/cache.ts";
 import type { LOADERS } from "./loaders.ts";
 
@@ -60,7 +60,7 @@ function isForTask({ config }: ModelFolder, task: string): boolean {
 const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
 /** Makes a family of speech recognition models, recognised by `model_type`. */
-function asr(
+function makeAsrFamily(
   name: string,
   types: readonly string[],
   options: Pick<Family, "graphs" | "files" | "loader">,
@@ -72,7 +72,7 @@ function asr(
  * Makes a family of speech synthesis models, recognised by `model_type`. Unless `graphs` is given, all graphs of the
  * folder run, in dtypes that suit sound.
  */
-function tts(
+function makeTtsFamily(
   type: Family["loader"],
   options: Partial<Pick<Family, "graphs" | "takesSpeakerEncoder">> = {},
 ): Family {
@@ -80,19 +80,19 @@ function tts(
     name: type,
     kind: "tts",
     matches: (folder) => isOfType(folder, type),
-    graphs: soundGraphs,
+    graphs: listSoundGraphs,
     files: VOICES,
     loader: type,
     ...options,
   };
 }
 
-function soundGraphs(folder: ModelFolder): WantedGraph[] {
-  return allGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
+function listSoundGraphs(folder: ModelFolder): WantedGraph[] {
+  return listAllGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
 }
 
 /** The decoder's graph, and the graph of token embeddings if it is separate. */
-function textGraphs(folder: ModelFolder): WantedGraph[] {
+function listTextGraphs(folder: ModelFolder): WantedGraph[] {
   const has = (name: string) => listDtypes(folder, name).length > 0 || hasVariant(folder, name);
   const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
   const needsEmbeddings = main.name === MERGED && has("embed_tokens");
@@ -103,10 +103,10 @@ function textGraphs(folder: ModelFolder): WantedGraph[] {
 const HEARING_TYPES = ["gemma3n", "gemma4"];
 
 /** The graphs of a vision-language model: decoder, image encoder, and audio encoder if it is served. */
-function visionGraphs(folder: ModelFolder): WantedGraph[] {
+function listVisionGraphs(folder: ModelFolder): WantedGraph[] {
   const hears = isOfType(folder, ...HEARING_TYPES) && hasGraph(folder, "audio_encoder");
   const names = hears ? ["vision_encoder", "audio_encoder"] : ["vision_encoder"];
-  return [...textGraphs(folder), ...names.map((name) => ({ name }))];
+  return [...listTextGraphs(folder), ...names.map((name) => ({ name }))];
 }
 
 /** Whether a folder holds a vision-language decoder rather than an encoder-decoder for images. */
@@ -125,8 +125,8 @@ function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolea
     !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);
 }
 
-const SEQ2SEQ = graphsNamed(MERGED, "encoder_model");
-const AUDIO_AND_TEXT = graphsNamed(MERGED, "embed_tokens", "audio_encoder");
+const SEQ2SEQ = listGraphsNamed(MERGED, "encoder_model");
+const AUDIO_AND_TEXT = listGraphsNamed(MERGED, "embed_tokens", "audio_encoder");
 const WITH_CTC_HEADS = [
   "wav2vec2",
   "wav2vec2-bert",
@@ -139,8 +139,8 @@ const WITH_CTC_HEADS = [
 /** A single graph that runs the texts or images of many requests in batches. */
 const ONE_GRAPH_IN_BATCHES = (): WantedGraph[] => [{ name: "model", suits: "batches" }];
 
-/** Chooses the graph. In a folder with a single graph, it may have any name, such as rembg's `u2net.onnx`. */
-function mattingGraphs(folder: ModelFolder): readonly WantedGraph[] {
+/** Chooses the graph. If a folder has a single graph, the graph may have any name, such as rembg's `u2net.onnx`. */
+function chooseMattingGraphs(folder: ModelFolder): readonly WantedGraph[] {
   const bare = findBareGraph(folder);
   const [graph] = ONE_GRAPH_IN_BATCHES();
   return [bare === undefined ? graph! : { ...graph!, paths: { fp32: bare } }];
@@ -152,38 +152,41 @@ export const FAMILIES: readonly Family[] = [
     name: "text-generation",
     kind: "text",
     matches: (folder) => isForTask(folder, "text-generation"),
-    graphs: textGraphs,
+    graphs: listTextGraphs,
     loader: "text",
   },
-  asr("whisper", ["whisper", "lite-whisper"], { graphs: SEQ2SEQ, loader: "whisper" }),
-  asr("moonshine", ["moonshine"], { graphs: SEQ2SEQ, loader: "moonshine" }),
-  asr("cohere_asr", ["cohere_asr"], { graphs: SEQ2SEQ, loader: "cohere" }),
-  asr("granite_speech", ["granite_speech"], { graphs: AUDIO_AND_TEXT, loader: "granite" }),
-  asr("voxtral", ["voxtral"], { graphs: AUDIO_AND_TEXT, loader: "voxtral" }),
+  makeAsrFamily("whisper", ["whisper", "lite-whisper"], { graphs: SEQ2SEQ, loader: "whisper" }),
+  makeAsrFamily("moonshine", ["moonshine"], { graphs: SEQ2SEQ, loader: "moonshine" }),
+  makeAsrFamily("cohere_asr", ["cohere_asr"], { graphs: SEQ2SEQ, loader: "cohere" }),
+  makeAsrFamily("granite_speech", ["granite_speech"], {
+    graphs: AUDIO_AND_TEXT,
+    loader: "granite",
+  }),
+  makeAsrFamily("voxtral", ["voxtral"], { graphs: AUDIO_AND_TEXT, loader: "voxtral" }),
   {
     name: "wav2vec2 and all others with a CTC head",
     kind: "asr",
     // A known `model_type` matches regardless of its head: the loader's error then says which head is needed.
     matches: (folder) => isBuiltAs(folder, /ForCTC$/) || isOfType(folder, ...WITH_CTC_HEADS),
-    graphs: graphsNamed("model"),
+    graphs: listGraphsNamed("model"),
     loader: "ctc",
   },
-  asr("nemo-conformer-tdt", ["nemo-conformer-tdt"], {
-    graphs: graphsBeside("encoder-model", "decoder_joint-model", "nemo128"),
+  makeAsrFamily("nemo-conformer-tdt", ["nemo-conformer-tdt"], {
+    graphs: listGraphsBeside("encoder-model", "decoder_joint-model", "nemo128"),
     files: /^vocab\.txt$/,
     loader: "tdt",
   }),
-  tts("chatterbox", {
+  makeTtsFamily("chatterbox", {
     // The language model outputs tokens rather than sound, so its dtype is not limited.
     graphs: (folder) =>
-      allGraphs("language_model")(folder).map((graph) =>
+      listAllGraphs("language_model")(folder).map((graph) =>
         graph.name === "language_model" ? graph : { ...graph, suits: "sound" }
       ),
   }),
-  tts("style_text_to_speech_2"),
-  tts("supertonic"),
-  tts("vits"),
-  tts("speecht5", { takesSpeakerEncoder: true }),
+  makeTtsFamily("style_text_to_speech_2"),
+  makeTtsFamily("supertonic"),
+  makeTtsFamily("vits"),
+  makeTtsFamily("speecht5", { takesSpeakerEncoder: true }),
   {
     name: "vision-encoder-decoder",
     kind: "ocr",
@@ -195,7 +198,7 @@ export const FAMILIES: readonly Family[] = [
     name: "florence2",
     kind: "ocr",
     matches: (folder) => isOfType(folder, "florence2"),
-    graphs: graphsNamed(MERGED, "encoder_model", "vision_encoder", "embed_tokens"),
+    graphs: listGraphsNamed(MERGED, "encoder_model", "vision_encoder", "embed_tokens"),
     loader: "florence",
   },
   {
@@ -203,14 +206,14 @@ export const FAMILIES: readonly Family[] = [
     kind: "ocr",
     matches: (folder) =>
       isForTask(folder, "ocr") && "detection" in folder.config && "recognition" in folder.config,
-    graphs: allGraphs(),
+    graphs: listAllGraphs(),
     loader: "lineOcr",
   },
   {
     name: "PP-OCR as it is published",
     kind: "ocr",
     matches: isPaddleOcr,
-    graphs: paddleGraphs,
+    graphs: listPaddleGraphs,
     files: /^([^/]+\/)?[^/]*((dict|keys|char)[^/]*\.txt|\.ya?ml)$/i,
     loader: "paddleOcr",
   },
@@ -221,7 +224,7 @@ export const FAMILIES: readonly Family[] = [
       isOfType(folder, "glm_ocr", "lighton_ocr") ||
       (isForTask(folder, "ocr") && isVisionLanguageModel(folder)),
     accepts: isVisionLanguageModel,
-    graphs: visionGraphs,
+    graphs: listVisionGraphs,
     loader: "visionOcr",
   },
   {
@@ -231,14 +234,14 @@ export const FAMILIES: readonly Family[] = [
       isForTask(folder, "background-removal") || isMatting(folder.config) ||
       isBuiltAs(folder, /ImageMatting/i) || isBareMatting(findBareGraph(folder)),
     accepts: () => true,
-    graphs: mattingGraphs,
+    graphs: chooseMattingGraphs,
     loader: "matting",
   },
   {
     name: "embedding",
     kind: "embedding",
     matches: (folder) =>
-      sentenceModelType(folder) === "SentenceTransformer" ||
+      findSentenceModelType(folder) === "SentenceTransformer" ||
       // It also takes images and sounds, but only texts are embedded here.
       isOfType(folder, "embedding_gemma2"),
     accepts: () => true,
@@ -249,7 +252,7 @@ export const FAMILIES: readonly Family[] = [
     name: "rerank",
     kind: "rerank",
     matches: (folder) =>
-      sentenceModelType(folder) === "CrossEncoder" ||
+      findSentenceModelType(folder) === "CrossEncoder" ||
       isBuiltAs(folder, /ForSequenceClassification$/) || isDecoderFor(folder, "rerank"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
@@ -260,7 +263,7 @@ export const FAMILIES: readonly Family[] = [
     kind: "vision",
     matches: (folder) => hasGraph(folder, "vision_encoder"),
     accepts: () => true,
-    graphs: visionGraphs,
+    graphs: listVisionGraphs,
     loader: "vision",
   },
   {
@@ -275,7 +278,7 @@ export const FAMILIES: readonly Family[] = [
     kind: "text",
     matches: (folder) => isBuiltAs(folder, /ForCausalLM$|LMHeadModel$|ForConditionalGeneration$/),
     accepts: () => true,
-    graphs: textGraphs,
+    graphs: listTextGraphs,
     loader: "text",
   },
   {

@@ -9,7 +9,7 @@ import { MODEL_KINDS, type ModelKind } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { toModelName } from "../../hub/cache.ts";
 import { hasGraph, listOtherParts, locate, type ModelFolder } from "../../hub/model_folder.ts";
-import { sentenceModelType } from "../embedding/embedding_config.ts";
+import { findSentenceModelType } from "../embedding/embedding_config.ts";
 import { listModels } from "../folder/graph_variants.ts";
 import { FAMILIES, type Family, isBuiltAs, isOfType } from "./families.ts";
 
@@ -207,7 +207,7 @@ function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undef
   const listed = UNSERVED.find(({ types }) => isOfType(folder, ...types));
   if (listed !== undefined) return `is ${listed.is}`;
   if (isBareCodec(folder)) return `is ${CODEC}`;
-  const saved = sentenceModelType(folder);
+  const saved = findSentenceModelType(folder);
   if (saved === "SparseEncoder") {
     return "is a sparse encoder (SPLADE), which gives each word of a vocabulary a weight";
   }
@@ -255,7 +255,7 @@ function describeTask(folder: ModelFolder): string | undefined {
 /** Describes a text classifier; `undefined` if it ranks: its only label says so, or it has a reranker's name. */
 function describeClassifier(folder: ModelFolder): string | undefined {
   const name = toModelName(folder.path);
-  const isReranker = sentenceModelType(folder) === "CrossEncoder" || RERANKER.test(name) ||
+  const isReranker = findSentenceModelType(folder) === "CrossEncoder" || RERANKER.test(name) ||
     !isBuiltAs(folder, /ForSequenceClassification$/);
   if (isReranker) return undefined;
   const labels = listLabels(folder);

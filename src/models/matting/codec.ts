@@ -1,7 +1,7 @@
 /**
  * Decodes image files, and makes and encodes the results of background removal, on the calling thread or on others. A
- * result is the subject alone, on a colour, cropped, or its mask. It is made and encoded in stripes, which several
- * threads compress. Only refining the rim and cropping to the subject need the whole image.
+ * result is the subject alone, perhaps cropped or on a background colour, or the mask. It is made and encoded in
+ * stripes, which several threads compress. Only refining the rim and cropping to the subject need the whole image.
  *
  * @module
  */
@@ -18,11 +18,11 @@ import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/
 import type { MatteOptions } from "../task.ts";
 import { refineCutOut } from "./refine_cut_out.ts";
 
-/** Default for the most threads. More threads would only wait for the thread that owns the device. */
+/** Default for the maximum number of threads. More threads would only wait for the thread that owns the device. */
 const MAX_THREADS = 4;
-/** Least pixels of a stripe, as smaller ones are not worth a thread. */
+/** Minimum number of pixels of a stripe, as smaller stripes are not worth a thread. */
 const MIN_STRIPE_PIXELS = 2 ** 18;
-/** Maximum number of pixels of a stripe, as larger ones would delay smaller images. */
+/** Maximum number of pixels of a stripe, as larger stripes would delay smaller images. */
 const MAX_STRIPE_PIXELS = 2 ** 22;
 
 /** The functions that the codec's threads serve. */
@@ -140,7 +140,7 @@ const LEAST_ALPHA = 8;
  */
 export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   const { background, maskOnly, crop: isCropped } = options;
-  const box = isCropped ? subjectBox(pixels) : undefined;
+  const box = isCropped ? findSubject(pixels) : undefined;
   const kept = box === undefined ? pixels : crop(pixels, box);
   if (maskOnly) return extractAlpha(kept);
   if (background !== undefined) layBehind(kept, background);
@@ -148,7 +148,7 @@ export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
 }
 
 /** Finds the smallest box around the subject; `undefined` if there is none. Most pixels inside it are never read. */
-function subjectBox(
+function findSubject(
   { width, height, data }: Pixels,
 ): [left: number, top: number, right: number, bottom: number] | undefined {
   const isSubject = (x: number, y: number) => data[4 * (y * width + x) + 3]! >= LEAST_ALPHA;
@@ -243,7 +243,7 @@ function splitCutOut(
 /** Joins compressed stripes into a PNG file. */
 function joinCutOut(cutOut: CutOut, stripes: readonly PngStripe[]): Uint8Array<ArrayBuffer> {
   const { pixels: { width, height }, mask, options, colorProfile } = cutOut;
-  const channels = packedChannels({ channels: cutOut.pixels.channels, mask, options });
+  const channels = countPackedChannels({ channels: cutOut.pixels.channels, mask, options });
   return joinPng({ width, height, channels }, stripes, channels < 3 ? undefined : colorProfile);
 }
 
@@ -253,12 +253,12 @@ function packCutOutStripe({ rows, mask, options }: CutOutStripe): PngStripe {
   const bands = mask === undefined ? splitBands(rows) : compositeBands(rows, mask);
   const isFinal = options.background === undefined && !options.maskOnly;
   return packPngStripe(
-    { width, channels: packedChannels({ channels, mask, options }) },
+    { width, channels: countPackedChannels({ channels, mask, options }) },
     isFinal ? bands : finish(bands, width, options),
   );
 }
 
-function packedChannels(
+function countPackedChannels(
   { channels, mask, options }: Pick<Pixels, "channels"> & Omit<CutOut, "pixels">,
 ): Channels {
   if (options.maskOnly) return 1;

@@ -37,7 +37,7 @@ import { type GraphFile, readGraph } from "../folder/graph_file.ts";
  */
 const SMALL_PIXELS = 2 ** 18;
 
-/** Default for the most images at a time. */
+/** Default for the maximum number of images at a time. */
 const MAX_IMAGES = 8;
 
 /** A model for background removal, which owns its network. */
@@ -252,7 +252,7 @@ async function openNetwork(
  * @throws {StartupError} when the graph does not take images or does not return masks.
  */
 async function probe(network: MattingNetwork, backend: Backend): Promise<Float32Array> {
-  const pixels = probeImage();
+  const pixels = drawProbeImage();
   const image = network.images.open(pixels);
   return await startupStep(async () => {
     const row = { image, format: network.chooseFormat(pixels) };
@@ -267,7 +267,7 @@ async function probe(network: MattingNetwork, backend: Backend): Promise<Float32
 }
 
 /** Draws a bright disc on a dark background, with some texture on both. */
-function probeImage(): Pixels {
+function drawProbeImage(): Pixels {
   const [width, height] = [96, 64];
   const data = new Uint8Array(4 * width * height);
   for (let y = 0, at = 0; y < height; y++) {

@@ -155,7 +155,7 @@ export function unifyMatting(
   const given = graph.outputs.find(({ name }) => name === output)!;
   const leveling = relative === undefined
     ? { nodes: [], initializers: [] }
-    : level(model, { layout, ...relative });
+    : makeLevelNodes(model, { layout, ...relative });
   const images = relative === undefined ? IMAGES : LEVELED;
   const taking = taken.dtype === "float16"
     ? makeNode("Cast", [images], [input], { attributes: { to: 10 } })
@@ -168,7 +168,7 @@ export function unifyMatting(
     ]
     : [makeNode("Cast", [output], [masks], { attributes: { to: 1 } })];
   const stretching = stretches
-    ? stretch(model, { levels: masks, rank: given.shape?.length ?? 4 })
+    ? makeStretchNodes(model, { levels: masks, rank: given.shape?.length ?? 4 })
     : { nodes: [], initializers: [] };
   const nodes = [...leveling.nodes, taking, ...graph.nodes, ...squash, ...stretching.nodes];
   const constants = new Set(graph.initializers.map(({ name }) => name));
@@ -180,19 +180,21 @@ export function unifyMatting(
       ...stretching.initializers,
     ],
     inputs: [
-      makeValueInfo(IMAGES, "float32", symbolic(taken.shape)),
+      makeValueInfo(IMAGES, "float32", toSymbolicShape(taken.shape)),
       ...graph.inputs.filter(({ name }) => constants.has(name)),
     ],
-    outputs: [makeValueInfo(MASKS, "float32", symbolic(given.shape))],
+    outputs: [makeValueInfo(MASKS, "float32", toSymbolicShape(given.shape))],
   });
 }
 
-function symbolic(shape: readonly (number | string | undefined)[] = []): (number | string)[] {
+function toSymbolicShape(
+  shape: readonly (number | string | undefined)[] = [],
+): (number | string)[] {
   return shape.map((size, axis) => size ?? `size_${axis}`);
 }
 
 /** Makes a node that reduces over axes and keeps them with size 1. */
-function reduce(
+function makeReduceNode(
   model: ModelProto,
   opType: "ReduceMax" | "ReduceMin",
   { from, to, axes, axesName }: {
@@ -208,7 +210,7 @@ function reduce(
 }
 
 /** Makes nodes that compute `x / max(brightest, LEAST_LEVEL) · scale + offset` for each image of a batch. */
-function level(
+function makeLevelNodes(
   model: ModelProto,
   { layout, scale, offset }: Levels & Pick<MattingGraph, "layout">,
 ): Pick<Graph, "nodes" | "initializers"> {
@@ -217,7 +219,7 @@ function level(
   const brightest = { from: IMAGES, to: "hearth_brightest", axes, axesName: "hearth_image_axes" };
   return {
     nodes: [
-      reduce(model, "ReduceMax", brightest),
+      makeReduceNode(model, "ReduceMax", brightest),
       makeNode("Max", ["hearth_brightest", "hearth_least_level"], ["hearth_white"]),
       makeNode("Div", [IMAGES, "hearth_white"], ["hearth_relative"]),
       makeNode("Mul", ["hearth_relative", "hearth_scale"], ["hearth_scaled"]),
@@ -225,15 +227,15 @@ function level(
     ],
     initializers: [
       int64Tensor("hearth_image_axes", [axes.length], axes),
-      floatTensor("hearth_least_level", [1], [LEAST_LEVEL]),
-      floatTensor("hearth_scale", shape, scale),
-      floatTensor("hearth_offset", shape, offset),
+      makeFloatTensor("hearth_least_level", [1], [LEAST_LEVEL]),
+      makeFloatTensor("hearth_scale", shape, scale),
+      makeFloatTensor("hearth_offset", shape, offset),
     ],
   };
 }
 
 /** Makes nodes that compute `(x − min) / max(max − min, LEAST_RANGE)` for each mask of a batch. */
-function stretch(
+function makeStretchNodes(
   model: ModelProto,
   { levels, rank }: { levels: string; rank: number },
 ): Pick<Graph, "nodes" | "initializers"> {
@@ -241,8 +243,8 @@ function stretch(
   const options = { from: levels, axes, axesName: "hearth_axes" };
   return {
     nodes: [
-      reduce(model, "ReduceMax", { ...options, to: "hearth_highest" }),
-      reduce(model, "ReduceMin", { ...options, to: "hearth_lowest" }),
+      makeReduceNode(model, "ReduceMax", { ...options, to: "hearth_highest" }),
+      makeReduceNode(model, "ReduceMin", { ...options, to: "hearth_lowest" }),
       makeNode("Sub", ["hearth_highest", "hearth_lowest"], ["hearth_range"]),
       makeNode("Max", ["hearth_range", "hearth_least_range"], ["hearth_divisor"]),
       makeNode("Sub", [levels, "hearth_lowest"], ["hearth_raised"]),
@@ -250,12 +252,12 @@ function stretch(
     ],
     initializers: [
       int64Tensor("hearth_axes", [axes.length], axes),
-      floatTensor("hearth_least_range", [1], [LEAST_RANGE]),
+      makeFloatTensor("hearth_least_range", [1], [LEAST_RANGE]),
     ],
   };
 }
 
-function floatTensor(
+function makeFloatTensor(
   name: string,
   shape: number[],
   values: readonly number[],

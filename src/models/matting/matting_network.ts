@@ -63,7 +63,7 @@ export class MattingNetwork {
     return computeTensorFormat(processor, { image, graph: size, layout });
   }
 
-  /** Chooses the most images of a format in one run. */
+  /** Chooses the maximum number of images of a format in one run. */
   chooseBatchSize({ width, height }: TensorFormat): number {
     const { backend, graph } = this.#parts;
     if (!graph.takesBatches) return 1;

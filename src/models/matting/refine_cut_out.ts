@@ -2,14 +2,14 @@
  * Fits a cut-out to the edges in the image, which a mask of a few hundred pixels cannot follow, and removes the
  * background's colour from the rim of the subject.
  *
- * Both are computed at a size close to the mask's. In the full image, only the rim is processed.
+ * Edges and colours are computed at a size close to that of the mask. In the full image, only the rim is processed.
  *
  * @module
  */
 import { resizeNormalize } from "../../../kernels/images/image_reference.ts";
 import {
-  boxMean,
   type ColorPlanes,
+  computeBoxMeans,
   fitToGuide,
   type Plane,
   PlaneSampler,
@@ -181,8 +181,8 @@ export function separateColors(image: ColorPlanes, alpha: Plane): SeparatedColor
   let background = image;
   for (const [round, radius] of RADII.entries()) {
     const scaled = Math.max(1, Math.round(radius * side / REFERENCE_SIDE));
-    const nearby = weightedMean(foreground, alpha, scaled);
-    background = weightedMean(background, inverse, scaled);
+    const nearby = computeWeightedMeans(foreground, alpha, scaled);
+    background = computeWeightedMeans(background, inverse, scaled);
     const isLast = round === RADII.length - 1;
     foreground = isLast ? nearby : unmixAll(image, alpha, { foreground: nearby, background });
   }
@@ -224,12 +224,12 @@ export function unmix(
   return Math.min(1, Math.max(0, foreground + alpha * unexplained));
 }
 
-function weightedMean(colors: ColorPlanes, weights: Plane, radius: number): ColorPlanes {
-  const total = boxMean(weights, radius).data;
+function computeWeightedMeans(colors: ColorPlanes, weights: Plane, radius: number): ColorPlanes {
+  const total = computeBoxMeans(weights, radius).data;
   return colors.map(({ data: levels, ...size }) => {
     const weighted = new Float32Array(levels.length);
     for (let i = 0; i < weighted.length; i++) weighted[i] = levels[i]! * weights.data[i]!;
-    const { data } = boxMean({ ...size, data: weighted }, radius);
+    const { data } = computeBoxMeans({ ...size, data: weighted }, radius);
     for (let i = 0; i < data.length; i++) data[i]! /= total[i]! + LEAST_WEIGHT;
     return { ...size, data };
   }) as unknown as ColorPlanes;

@@ -2,7 +2,7 @@
  * The token constraints of a model's `generation_config.json`. Pure.
  *
  * Greedy decoding under these rules gives the same tokens as in transformers.js, except that a forced last token is not
- * applied: an answer that reaches its length limit ends there, with that finish reason.
+ * applied: an answer that reaches its length limit ends there, with the finish reason `length`.
  *
  * @see `logits_process.js` of transformers.js
  * @module
@@ -58,7 +58,7 @@ export function makeAnswerRules(prompt: readonly number[], rules: GenerationRule
   const tokens = [...prompt];
   return {
     get mask() {
-      return allowedAfter(tokens, prompt.length, rules);
+      return computeAllowedTokens(tokens, prompt.length, rules);
     },
     accept: (tokenId) => {
       tokens.push(tokenId);
@@ -73,7 +73,7 @@ export function makeAnswerRules(prompt: readonly number[], rules: GenerationRule
  * @param numPromptTokens at least 1.
  * @returns words in which bit `t % 32` of word `t >> 5` is set if token `t` may come next; `undefined` if all may.
  */
-export function allowedAfter(
+export function computeAllowedTokens(
   tokens: readonly number[],
   numPromptTokens: number,
   rules: GenerationRules,
@@ -85,7 +85,7 @@ export function allowedAfter(
     ...rules.suppressed,
     ...(numNew === (isForced ? 1 : 0) ? rules.suppressedFirst : []),
     ...listBadWordEnds(tokens, rules.badWords),
-    ...repetitions(tokens, rules.noRepeatNgramSize),
+    ...listRepetitions(tokens, rules.noRepeatNgramSize),
   ];
   if (tokens.length < rules.minLength || numNew < rules.minNewTokens) {
     forbidden.push(...rules.eosTokenIds);
@@ -96,7 +96,7 @@ export function allowedAfter(
 }
 
 /** Lists the tokens that would repeat an n-gram of `size` tokens. */
-function repetitions(tokens: readonly number[], size: number): number[] {
+function listRepetitions(tokens: readonly number[], size: number): number[] {
   if (size < 1 || tokens.length < size) return [];
   const last = tokens.slice(tokens.length - (size - 1));
   return tokens.filter((_, index) => endsWith(tokens, last, index));

@@ -9,12 +9,12 @@ import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import {
   EMBEDDING,
   type GraphContext,
+  makeInputTensor,
   openEmbeddingGraph,
   openGraph,
   openJoinGraph,
   requireKnownInputs,
   requirePorts,
-  tensorFor,
 } from "../folder/graph_file.ts";
 
 const ENCODER = "encoder_model";
@@ -89,7 +89,10 @@ export class ImageEncoder {
     const { vision, embedding, join } = this.#textGraphs;
     const seen = await vision.run({ pixel_values: castToInput(pixels, vision) });
     const image = seen["image_features"]!;
-    const ids = tensorFor(embedding.inputs[0]!, texts.flat(), [texts.length, texts[0]!.length]);
+    const ids = makeInputTensor(embedding.inputs[0]!, texts.flat(), [
+      texts.length,
+      texts[0]!.length,
+    ]);
     const { inputs_embeds: text } = await embedding.run({ input_ids: ids });
     const { joined } = await join.run({ first: image, second: text! });
     image.dispose();
@@ -152,7 +155,7 @@ function getType(values: GraphSession["inputs"], name: string): "float32" | "flo
 
 function castToInput(pixels: Tensor, { inputs }: GraphSession): Tensor {
   const input = { name: "pixel_values", type: getType(inputs, "pixel_values") };
-  return tensorFor(input, pixels.data as Float32Array, pixels.dims);
+  return makeInputTensor(input, pixels.data as Float32Array, pixels.dims);
 }
 
 function stack(images: readonly Tensor[]): Tensor {

@@ -69,14 +69,14 @@ export function boxPoints(rectangle: RotatedRectangle, [scaleX, scaleY]: Point):
  * ```
  */
 export function minAreaRect(points: readonly Point[]): RotatedRectangle {
-  const hull = convexHull(points);
+  const hull = findConvexHull(points);
   let best: RotatedRectangle | undefined;
   hull.forEach((corner, index) => {
     const next = hull[(index + 1) % hull.length]!;
     const length = distance(corner, next);
     if (length === 0) return;
     const side: Point = [(next[0] - corner[0]) / length, (next[1] - corner[1]) / length];
-    const rectangle = rectangleAlong(hull, upright(side));
+    const rectangle = fitRectangle(hull, rotateUpright(side));
     const area = rectangle.width * rectangle.height;
     if (best === undefined || area < best.width * best.height) best = rectangle;
   });
@@ -84,12 +84,12 @@ export function minAreaRect(points: readonly Point[]): RotatedRectangle {
 }
 
 /** Rotates a vector by a multiple of 90°, so that it is within 45° of pointing right. */
-function upright([x, y]: Point): Point {
+function rotateUpright([x, y]: Point): Point {
   if (Math.abs(x) >= Math.abs(y)) return x > 0 ? [x, y] : [-x, -y];
   return y > 0 ? [y, -x] : [-y, x];
 }
 
-function rectangleAlong(hull: readonly Point[], direction: Point): RotatedRectangle {
+function fitRectangle(hull: readonly Point[], direction: Point): RotatedRectangle {
   const points = hull.map((point) => toAxes(point, direction));
   const [alongs, acrosses] = [points.map(([along]) => along), points.map(([, across]) => across)];
   const [left, right] = [Math.min(...alongs), Math.max(...alongs)];
@@ -103,23 +103,25 @@ function rectangleAlong(hull: readonly Point[], direction: Point): RotatedRectan
 }
 
 /** Finds the corners of the convex hull in order (Andrew's monotone chain). */
-function convexHull(points: readonly Point[]): Point[] {
+function findConvexHull(points: readonly Point[]): Point[] {
   const sorted = points.toSorted(([ax, ay], [bx, by]) => ax - bx || ay - by);
-  return [...halfHull(sorted), ...halfHull(sorted.toReversed())];
+  return [...computeHalfHull(sorted), ...computeHalfHull(sorted.toReversed())];
 }
 
-function halfHull(points: readonly Point[]): Point[] {
+function computeHalfHull(points: readonly Point[]): Point[] {
   const hull: Point[] = [];
   for (const point of points) {
-    while (hull.length >= 2 && crossProduct(hull.at(-2)!, hull.at(-1)!, point) <= 0) hull.pop();
+    while (hull.length >= 2 && computeCrossProduct(hull.at(-2)!, hull.at(-1)!, point) <= 0) {
+      hull.pop();
+    }
     hull.push(point);
   }
   hull.pop();
   return hull;
 }
 
-/** Positive if `c` is to the left of the line from `a` to `b`. */
-function crossProduct([ax, ay]: Point, [bx, by]: Point, [cx, cy]: Point): number {
+/** Positive if `c` is to the right of the line from `a` to `b`, since `y` increases downwards. */
+function computeCrossProduct([ax, ay]: Point, [bx, by]: Point, [cx, cy]: Point): number {
   return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
 }
 
@@ -178,7 +180,10 @@ export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]):
   return row === undefined || Math.max(...heights) >= CLOSE_CUT * image.height;
 }
 
-/** Makes two variants of an image of one line: the whole image, and one cropped to the line, with larger letters. */
+/**
+ * Makes variants of an image of one line: the whole image and, if a line was found, one cropped to it, in which the
+ * letters are larger.
+ */
 export function cutBothWays(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
   const { width, height } = image;
   const whole = { left: 0, top: 0, right: width, bottom: height };

@@ -26,7 +26,7 @@ import type { DetectionConfig } from "./text_detection.ts";
 /** Florence-2's task of returning text with its regions, which these models support too. */
 const REGION_TASK = "<OCR_WITH_REGION>";
 
-/** Default for the most requests at a time. */
+/** Default for the maximum number of requests at a time. */
 const MAX_REQUESTS = 4;
 
 export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;

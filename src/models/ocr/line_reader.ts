@@ -89,7 +89,7 @@ const MAX_DIRECTION_SAMPLES = 6;
  * The least gain in confidence at which another reading counts as better. A smaller gain may come from letters that the
  * other reading lacks.
  */
-const SURER = 0.02;
+const MIN_GAIN = 0.02;
 
 export class LineReader {
   readonly #graphs: LineReaderGraphs;
@@ -128,7 +128,7 @@ export class LineReader {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
       const pixels = some.flat().map(({ pixels }) => pixels);
       await this.#readLines(reading, pixels, { ...options, directions });
-      for (const row of some) yield* recogniseRow(reading, row);
+      for (const row of some) yield* makeRow(reading, row);
     }
   }
 
@@ -157,8 +157,8 @@ export class LineReader {
     });
     await this.#readLines(reading, lines, { ...options, directions });
     const sureness = ({ pixels }: LineCut) => computeConfidence(reading.known.get(pixels)!);
-    const isSurer = closer && sureness(closer) > sureness(whole!) + SURER;
-    yield* recogniseRow(reading, [isSurer ? closer : whole!]);
+    const isSurer = closer && sureness(closer) > sureness(whole!) + MIN_GAIN;
+    yield* makeRow(reading, [isSurer ? closer : whole!]);
   }
 
   /** Chooses the requested recogniser, or the one that reads a sample of the lines best. */
@@ -261,16 +261,16 @@ async function readBothDirections(
   return lines.map((line, i) => {
     const other = otherByLine.get(line);
     const isSurer = other !== undefined &&
-      computeConfidence(other) > computeConfidence(read[i]!) + SURER;
+      computeConfidence(other) > computeConfidence(read[i]!) + MIN_GAIN;
     return isSurer ? other : read[i]!;
   });
 }
 
 /**
- * Makes a row from its lines, without leading and trailing spaces and without lines of low confidence. Yields nothing
- * if no line is left.
+ * Yields the row that some lines form, without leading and trailing spaces and without lines of low confidence. Yields
+ * nothing if no line is left.
  */
-function* recogniseRow(
+function* makeRow(
   { recogniser, known }: Reading,
   cuts: readonly LineCut[],
 ): Generator<TextRow> {

@@ -164,12 +164,12 @@ export class OcrModel implements Model {
     const eosTokenIds = defaults.eosTokenIds.union(
       new Set(endToken === undefined ? [] : [endToken]),
     );
-    const hiddenBeside = () => family.hidden;
+    const findHiddenTokens = () => family.hidden;
     const send = finish === undefined ? emit : joinDeltas(emit, (text) => finish(text, image));
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const cancel = generateChat({
       engine: this.#engine,
-      tokenizer: { tokenTexts, tokenToId, hiddenBeside, template: undefined },
+      tokenizer: { tokenTexts, tokenToId, findHiddenTokens, template: undefined },
       defaults: { ...defaults, eosTokenIds },
     }, {
       task: { ...task, onlyCounts: false, options: { ...task.options, promptLogprobs: undefined } },

@@ -125,10 +125,10 @@ export class RowWriter implements AnswerTokens {
   /** Writes a row. @returns whether more rows may be written. */
   write({ characters, lines }: TextRow): boolean {
     this.#characters = characters;
-    if (!this.#isFirst) this.#push(certain(SEPARATORS.newline));
+    if (!this.#isFirst) this.#push(makeSeparator(SEPARATORS.newline));
     this.#isFirst = false;
     lines.forEach((line, position) => {
-      if (position > 0) this.#push(certain(SEPARATORS.space));
+      if (position > 0) this.#push(makeSeparator(SEPARATORS.space));
       for (const character of line.characters) this.#push(toToken(character));
     });
     this.#flush();
@@ -137,7 +137,7 @@ export class RowWriter implements AnswerTokens {
 
   /** Ends the answer, unless it has ended already. */
   end(): void {
-    this.#push(certain(SEPARATORS.end));
+    this.#push(makeSeparator(SEPARATORS.end));
     this.#output.end(0);
   }
 
@@ -178,7 +178,7 @@ export class RowWriter implements AnswerTokens {
 }
 
 /** Makes a separator token, with probability 1 as no network predicted it. */
-function certain(tokenId: number): SampledToken {
+function makeSeparator(tokenId: number): SampledToken {
   return { tokenId, logprob: 0, top: [] };
 }
 

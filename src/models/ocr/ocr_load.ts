@@ -27,7 +27,7 @@ import { HearthError } from "../../base/errors.ts";
 
 /** Configuration keys for the number of decoder positions. */
 const POSITIONS = ["max_position_embeddings", "n_positions", "max_target_positions"];
-/** Default for the most requests at a time. */
+/** Default for the maximum number of requests at a time. */
 const MAX_REQUESTS = 8;
 /** Memory in bytes for the keys and values of images, unless one image needs more. */
 const IMAGE_BYTES = 2 ** 29;
@@ -104,7 +104,7 @@ async function openDecoder(
     vocabSize: Number(config["vocab_size"]),
     contextLength: maxTokens,
     numPositions: hasOneSize ? maxPositions : undefined,
-    maxSequences: Math.min(maxRequests, fittingSequences(config, maxPositions)),
+    maxSequences: Math.min(maxRequests, countFittingSequences(config, maxPositions)),
     encoder: {
       maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / input.pixels.size)),
       isAlike: (one, other) => encoder.isAlike(one, other),
@@ -125,7 +125,7 @@ async function openDecoder(
 /**
  * Computes the number of images whose keys and values, a pair for each position and layer, fit into memory together.
  */
-function fittingSequences(config: Json, numPositions: number): number {
+function countFittingSequences(config: Json, numPositions: number): number {
   const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (readNumber(config, "d_model") ?? 1024) *
     (readNumber(config, "decoder_layers") ?? 12);
   return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPositions)));
@@ -176,7 +176,7 @@ function readStartToken(config: Json): number {
 }
 
 /** Lists start, end and padding tokens. The other special tokens are tags, which are part of the answer. */
-function tokensBesideTags({ config }: OcrFamilyOptions): ReadonlySet<number> {
+function listHiddenTokens({ config }: OcrFamilyOptions): ReadonlySet<number> {
   const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
   return new Set(names.flatMap((name) => config[name] ?? []) as number[]);
 }
@@ -225,7 +225,7 @@ function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
     };
   };
   return {
-    hidden: hasTags ? tokensBesideTags(options) : tokenizer.hiddenBeside([]),
+    hidden: hasTags ? listHiddenTokens(options) : tokenizer.findHiddenTokens([]),
     readPrompt: (text) => {
       const tag = TAG.exec(text)?.[0];
       if (tag !== undefined && tokenizer.tokenToId(tag) !== undefined) {
@@ -259,7 +259,7 @@ function openFlorence(options: OcrFamilyOptions): OcrFamily {
   const tasksWithLocations = [...processor.tasks_answer_post_processing_type]
     .flatMap(([task, kind]) => WITH_LOCATIONS.has(kind) ? [task] : []);
   return {
-    hidden: tokensBesideTags(options),
+    hidden: listHiddenTokens(options),
     readPrompt: (text) => {
       const asked = text === "" ? DEFAULT_TASK : text;
       const task = tasksWithLocations.find((each) => asked.startsWith(each));

@@ -86,8 +86,8 @@ function readClassification({ graph, model, settings }: Described): Classificati
   return {
     file: graph.file,
     levels: settings.levels(isLcNet ? { ...IMAGENET, isBgr: false } : { ...HALF, isBgr: true }),
-    width: sizeAt(model, 3) ?? width,
-    height: sizeAt(model, 2) ?? height,
+    width: readDeclaredSize(model, 3) ?? width,
+    height: readDeclaredSize(model, 2) ?? height,
     threshold: 0.9,
   };
 }
@@ -99,7 +99,8 @@ async function readRecognition(described: Described): Promise<RecognitionConfig>
     name: graph.language || "text",
     file: graph.file,
     levels: settings.levels({ ...HALF, isBgr: true }),
-    height: sizeAt(model, 2) ?? height ?? (graph.version > 0 && graph.version < 3 ? 32 : 48),
+    height: readDeclaredSize(model, 2) ?? height ??
+      (graph.version > 0 && graph.version < 3 ? 32 : 48),
     minWidth,
     blank: 0,
     characters: await readCharacters(described),
@@ -107,17 +108,17 @@ async function readRecognition(described: Described): Promise<RecognitionConfig>
 }
 
 /** Reads a size that the graph's input declares, if it is fixed. */
-function sizeAt({ graph }: ModelProto, axis: number): number | undefined {
-  return fixed(graph.inputs[0]?.shape?.[axis]);
+function readDeclaredSize({ graph }: ModelProto, axis: number): number | undefined {
+  return toFixedSize(graph.inputs[0]?.shape?.[axis]);
 }
 
-function fixed(size: number | string | undefined): number | undefined {
+function toFixedSize(size: number | string | undefined): number | undefined {
   return typeof size === "number" && size > 0 && size < LARGEST_SIZE ? size : undefined;
 }
 
 /** Reads the text of each class: the blank, the dictionary's lines, and a space if the graph has a class for it. */
 async function readCharacters({ folder, graph, model, settings }: Described): Promise<string[]> {
-  const numClasses = fixed(model.graph.outputs[0]?.shape?.at(-1));
+  const numClasses = toFixedSize(model.graph.outputs[0]?.shape?.at(-1));
   const found: Dictionary[] = [];
   const inside = readMetadata(model, "character");
   if (inside !== undefined) found.push({ source: "its metadata", lines: splitLines(inside) });
@@ -127,8 +128,10 @@ async function readCharacters({ folder, graph, model, settings }: Described): Pr
   const fitting = found.filter(({ lines }) =>
     numClasses === undefined || [1, 2].includes(numClasses - lines.length)
   );
-  const chosen = fitting.length > 1 ? nearest(fitting, graph) : fitting[0];
-  if (chosen === undefined) throw noDictionary({ folder, graph, numClasses, found, fitting });
+  const chosen = fitting.length > 1 ? findNearest(fitting, graph) : fitting[0];
+  if (chosen === undefined) {
+    throw makeDictionaryError({ folder, graph, numClasses, found, fitting });
+  }
   const { lines } = chosen;
   const hasSpace = numClasses === undefined
     ? lines.at(-1) !== " "
@@ -142,7 +145,10 @@ interface Dictionary {
 }
 
 /** Finds the dictionary named after the recogniser or its language, or else the only one in the recogniser's folder. */
-function nearest(dictionaries: readonly Dictionary[], graph: PaddleGraph): Dictionary | undefined {
+function findNearest(
+  dictionaries: readonly Dictionary[],
+  graph: PaddleGraph,
+): Dictionary | undefined {
   const stem = graph.file.replace(/\.onnx$/, "");
   const patterns = [
     (source: string) => source === `${stem}.txt`,
@@ -156,7 +162,7 @@ function nearest(dictionaries: readonly Dictionary[], graph: PaddleGraph): Dicti
   return undefined;
 }
 
-function noDictionary({ folder, graph, numClasses, found, fitting }: {
+function makeDictionaryError({ folder, graph, numClasses, found, fitting }: {
   folder: ModelFolder;
   graph: PaddleGraph;
   numClasses: number | undefined;

@@ -124,7 +124,7 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
 }
 
 /** Lists the graphs to run. */
-export function paddleGraphs(folder: ModelFolder): WantedGraph[] {
+export function listPaddleGraphs(folder: ModelFolder): WantedGraph[] {
   const { detection, classification, recognition } = choosePaddleGraphs(folder);
   return [detection, ...(classification ? [classification] : []), ...recognition]
     .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), paths: { fp32: file } }));

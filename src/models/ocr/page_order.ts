@@ -113,8 +113,9 @@ const MIN_ASPECT = 5;
 const FULL_LINES = 0.6;
 /** A full line reaches across at least this share of its column. */
 const FULL_WIDTH = 0.7;
-/** Maximum number of gaps that are tried, and of levels of columns within columns. */
+/** Maximum number of gaps that are tried. */
 const MAX_GAPS = 64;
+/** Maximum number of levels of columns within columns. */
 const MAX_DEPTH = 6;
 
 interface Placed<T> {

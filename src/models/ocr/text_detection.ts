@@ -1,7 +1,7 @@
 /**
  * The first stage of line OCR: finding the lines. A graph computes each pixel's probability of being text, and the
  * post-processing of DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947) converts
- * these to rectangles.
+ * the probabilities to rectangles.
  *
  * @module
  */
@@ -72,7 +72,7 @@ type Columns = Map<number, { top: number; bottom: number }>;
 const BUMP_HEIGHT = 0.25;
 /** A bump is cut off if it spans at most this share of the columns. */
 const BUMP_COLUMNS = 0.05;
-/** Bumps are not searched on steeper lines, whose edges cross the columns. */
+/** Steeper lines are not searched for bumps, because their edges cross the columns. */
 const MAX_SLOPE = 0.02;
 /** Regions with a shorter side, in pixels, are dropped as noise. */
 const MIN_SIDE = 3;
@@ -92,9 +92,9 @@ export function findRegions(
       [x, bottom + 1],
       [x + 1, bottom + 1],
     ]);
-    const inner = withoutBumps(minAreaRect(corners), columns);
+    const inner = removeBumps(minAreaRect(corners), columns);
     if (Math.min(inner.width, inner.height) < MIN_SIDE) continue;
-    if (meanInside(map, inner) < options.boxThreshold) continue;
+    if (computeMeanInside(map, inner) < options.boxThreshold) continue;
     const { width, height } = inner;
     const margin = options.unclipRatio * width * height / (2 * (width + height));
     const rectangle = { ...inner, width: width + 2 * margin, height: height + 2 * margin };
@@ -147,7 +147,7 @@ function* findComponents(
  * Removes bumps at the upper and lower side from the rectangle of a line. Otherwise a protruding part of one letter
  * would make all letters small.
  */
-function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRectangle {
+function removeBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRectangle {
   const { width, height, center, direction } = rectangle;
   if (height > width || Math.abs(direction[1]) > MAX_SLOPE) return rectangle;
   /** Lists how far the columns reach across the line in one direction, in ascending order. */
@@ -172,7 +172,10 @@ function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRec
 }
 
 /** Computes the mean of the pixels whose centre is inside the rectangle. */
-function meanInside({ width, height, data }: ProbabilityMap, rectangle: RotatedRectangle): number {
+function computeMeanInside(
+  { width, height, data }: ProbabilityMap,
+  rectangle: RotatedRectangle,
+): number {
   const { center: [centerX, centerY], direction: [ux, uy] } = rectangle;
   const [halfWidth, halfHeight] = [rectangle.width / 2, rectangle.height / 2];
   const reachX = Math.abs(ux) * halfWidth + Math.abs(uy) * halfHeight;

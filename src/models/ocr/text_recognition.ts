@@ -101,7 +101,7 @@ function readCtcLine(frames: Float32Array, options: {
   let last = blank;
   for (let start = 0; start < frames.length; start += numClasses) {
     const classes = frames.subarray(start, start + numClasses);
-    const id = likeliest(classes);
+    const id = findLikeliest(classes);
     if (id !== blank && id !== last) {
       characters.push({ id, probability: classes[id]!, top: findTop(classes, numTop) });
     }
@@ -150,7 +150,7 @@ export function chooseReading(
   return sums.indexOf(Math.max(...sums));
 }
 
-function likeliest(classes: Float32Array): number {
+function findLikeliest(classes: Float32Array): number {
   let best = 0;
   for (let id = 1; id < classes.length; id++) if (classes[id]! > classes[best]!) best = id;
   return best;

@@ -44,7 +44,7 @@ export interface ToolFunction {
 /** The functions that the model may call, and whether it must. */
 export interface ToolOptions {
   readonly functions: readonly ToolFunction[];
-  /** A name requires the answer to begin with a call of exactly this function. */
+  /** A name requires the answer to be exactly one call, of this function. */
   readonly choice: "auto" | "none" | "required" | { readonly name: string };
   /** Whether an answer may hold more than one call. */
   readonly isParallel: boolean;

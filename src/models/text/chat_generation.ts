@@ -41,7 +41,7 @@ interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<
     TextTokenizer,
-    "hiddenBeside" | "tokenToId" | "template" | "tokenTexts"
+    "findHiddenTokens" | "tokenToId" | "template" | "tokenTexts"
   >;
   readonly defaults: GenerationDefaults;
   /** Absent if tasks have neither a grammar nor tools. */
@@ -68,7 +68,7 @@ export function generateChat(
   const format = detectAnswerFormat(task, { template: tokenizer.template, prompt: prompt.text });
   const hidden = options.skipsSpecialTokens === false
     ? NONE_HIDDEN
-    : tokenizer.hiddenBeside(listMarkers(format));
+    : tokenizer.findHiddenTokens(listMarkers(format));
   const { tokenTexts } = tokenizer;
   const getBytes = (id: number, isFirst: boolean) => {
     if (hidden.has(id)) return undefined;
@@ -219,7 +219,7 @@ function toSampling(
 }
 
 /** Computes the seed of choice `index`: the request's for the first choice, derived from that for the others. */
-function choiceSeed(seed: number, index: number): number {
+function computeSeed(seed: number, index: number): number {
   // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
   return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
 }
@@ -232,6 +232,6 @@ function toSamplings(
   const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
   return Array.from(
     { length: options.n },
-    (_, index) => toSampling(options, defaults, choiceSeed(seed, index)),
+    (_, index) => toSampling(options, defaults, computeSeed(seed, index)),
   );
 }

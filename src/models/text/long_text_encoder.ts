@@ -100,8 +100,8 @@ export class LongTextEncoder {
     const { maxTokens = Infinity, mayCut, keepsEnd } = options;
     if (!isLongText(text)) return yield this.#encode(text);
     const limit = mayCut ? maxTokens : 2 * maxTokens;
-    const maxChars = limit * this.#tokenChars();
-    if (text.length > maxChars && !mayCut) throw tooLong(options);
+    const maxChars = limit * this.#measureLongestToken();
+    if (text.length > maxChars && !mayCut) throw makeLengthError(options);
     if (mayCut && keepsEnd) return yield this.#encodeEnd(text.slice(-maxChars), limit);
     const readable = text.length > maxChars ? text.slice(0, maxChars) : text;
     if (!this.#mayBeSliced()) return yield this.#encode(readable);
@@ -112,7 +112,7 @@ export class LongTextEncoder {
       numTokens += ids.length;
       if (numTokens <= limit) continue;
       if (mayCut) return;
-      throw tooLong(options);
+      throw makeLengthError(options);
     }
   }
 
@@ -134,7 +134,7 @@ export class LongTextEncoder {
     return this.#tokenizer.encode(text);
   }
 
-  #tokenChars(): number {
+  #measureLongestToken(): number {
     if (this.#maxTokenChars === undefined) {
       let longest = MIN_TOKEN_CHARS;
       for (const [spelling] of this.#tokenizer.entries()) {
@@ -167,14 +167,14 @@ function append(ids: number[], some: readonly number[]): void {
 
 function* sliceText(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
-    const end = sliceEnd(text, start);
+    const end = findSliceEnd(text, start);
     yield text.slice(start, end);
     start = end;
   }
 }
 
 /** Finds the end of the slice that begins at `start`: its last boundary, or its full length if it has none. */
-function sliceEnd(text: string, start: number): number {
+function findSliceEnd(text: string, start: number): number {
   const reach = start + SLICE_CHARS;
   if (reach >= text.length) return text.length;
   for (let at = reach; at > start; at--) {
@@ -195,7 +195,7 @@ function isBoundary(text: string, at: number): boolean {
   return after === " " && /\p{L}/u.test(before) && /\p{L}/u.test(text[at + 1] ?? "");
 }
 
-function tooLong({ maxTokens, what, param }: LengthOptions): HearthError {
+function makeLengthError({ maxTokens, what, param }: LengthOptions): HearthError {
   return new HearthError(
     "context_length_exceeded",
     `${what} has more than ${2 * maxTokens!} tokens; this model's maximum context length is ` +

@@ -9,7 +9,7 @@ import { warmUp } from "../../engine/generate.ts";
 import { HearthError } from "../../base/errors.ts";
 import { hasGraph, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
-import { renderOptions, toTemplateMessages } from "./chat/template_message.ts";
+import { makeRenderOptions, toTemplateMessages } from "./chat/template_message.ts";
 import {
   type ChatPrompt,
   generateChat,
@@ -172,7 +172,7 @@ function encodeText(
 /** Renders the prompt as text. Base models without a template get the texts of the messages, joined by line breaks. */
 function renderChat(task: Conversation, { template }: TextTokenizer): string {
   const texts = task.messages.map(requireText);
-  const options = renderOptions(task, template);
+  const options = makeRenderOptions(task, template);
   if (template === undefined) return texts.join("\n");
   const messages = toTemplateMessages(task.messages, (_, index) => texts[index]!);
   return template.render(messages, options);
@@ -189,8 +189,8 @@ function requireText({ content }: ChatMessage): string {
 }
 
 /**
- * Warns about a vision model whose download is incomplete. Its folder looks like a text model's. As a text model, it
- * would refuse images without giving the reason.
+ * Warns about a vision model whose download is incomplete. The folder looks like that of a text model. Served as a text
+ * model, it would refuse images without giving the reason.
  */
 function warnAboutMissingEncoder(folder: ModelFolder): void {
   if (!("vision_config" in folder.config) || hasGraph(folder, "vision_encoder")) return;

@@ -34,7 +34,7 @@ export interface TextTokenizer {
   /** Decodes token ids; special tokens are left out. */
   decode(ids: number[]): string;
   /** Returns the ids of the special tokens to hide: all but those that are part of one of these markers. */
-  hiddenBeside(markers: readonly string[]): ReadonlySet<number>;
+  findHiddenTokens(markers: readonly string[]): ReadonlySet<number>;
   /** Decodes token ids; special tokens are spelled out. */
   decodeAll(ids: number[]): string;
   /** The bytes of each token; special tokens are spelled out. */
@@ -70,7 +70,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     },
     tokenToId: (token) => tokenizer.tokenToId(token),
     decode: (ids) => tokenizer.decode(ids, { skipsSpecial: true }),
-    hiddenBeside: (markers) => {
+    findHiddenTokens: (markers) => {
       const isKept = (content: string) => markers.some((marker) => marker.includes(content));
       const hidden = [...addedTokens.values()]
         .filter(({ content, special }) => special && !isKept(content));

@@ -53,7 +53,7 @@ export async function readTokenizer(
   const locatePath = (name: string) => join(folder.path, locate(folder, name) ?? name);
   const path = locatePath("tokenizer.json");
   requireFields(saved, TOKENIZER, path);
-  const json = lowersCase ? lowerCase(saved) : saved;
+  const json = lowersCase ? addLowercasing(saved) : saved;
   requireFields(config, TOKENIZER_CONFIG, locatePath("tokenizer_config.json"));
   try {
     return { tokenizer: new Tokenizer(json, config), json, config };
@@ -67,7 +67,7 @@ export async function readTokenizer(
 }
 
 /** Changes a `tokenizer.json` so that texts are converted to lower case before its own normalizer runs. */
-function lowerCase(json: Json): Json {
+function addLowercasing(json: Json): Json {
   const normalizers = [{ type: "Lowercase" }, ...json["normalizer"] ? [json["normalizer"]] : []];
   return { ...json, normalizer: { type: "Sequence", normalizers } };
 }
@@ -204,7 +204,7 @@ function spell(bytes: Uint8Array): string {
   if (!text.includes("\uFFFD")) return text;
   let spelled = "";
   for (let i = 0; i < bytes.length;) {
-    const char = wholeCharAt(bytes, i);
+    const char = decodeCharacter(bytes, i);
     if (char === undefined) spelled += `\\x${bytes[i++]!.toString(16).padStart(2, "0")}`;
     else {
       spelled += char;
@@ -216,7 +216,7 @@ function spell(bytes: Uint8Array): string {
 
 const strictDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-function wholeCharAt(bytes: Uint8Array, start: number): string | undefined {
+function decodeCharacter(bytes: Uint8Array, start: number): string | undefined {
   const lead = bytes[start]!;
   const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
   try {

@@ -192,7 +192,7 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 
   async #send(call: WorkerCall, transfer: Transferable[]): Promise<WorkerOutcome> {
     this.#outcome = Promise.withResolvers();
-    // A dying worker closes the port, which may be all that keeps the process alive, before its reason arrives.
+    // A dying worker closes the port before its reason arrives. The port may be all that keeps the process alive.
     const alive = setInterval(() => {}, KEEP_ALIVE_MS);
     try {
       this.#port.postMessage(call, transfer);

@@ -9,8 +9,8 @@ import {
   type Feed,
   freeFeed,
   loadTtsTokenizer,
+  makeTextFeeds,
   type Synthesizer,
-  textFeeds,
   TtsGraph,
 } from "./synthesizer.ts";
 import { readVoices, type VectorVoice } from "./voices.ts";
@@ -174,7 +174,7 @@ export async function loadSupertonic(context: OpenContext): Promise<Synthesizer>
     synthesize: async (tokens, { voice, speed, noiseOffset, signal }) => {
       const values = (voice as VectorVoice).style;
       const style = { values, dims: [1, values.length / styleWidth, styleWidth] };
-      const text = textFeeds(tokens);
+      const text = makeTextFeeds(tokens);
       const encoded = await encoder.run({ ...text, style });
       const encodedText = encoded["last_hidden_state"]!;
       let latents: Feed | undefined;
@@ -253,7 +253,7 @@ export async function loadVits(context: OpenContext): Promise<Synthesizer> {
     hasSpeed: false,
     tokenize: (text) => tokenizer.encode(text),
     synthesize: (tokens, { noiseOffset }) =>
-      graph.read(textFeeds(tokens), { output: "waveform", offset: noiseOffset }),
+      graph.read(makeTextFeeds(tokens), { output: "waveform", offset: noiseOffset }),
     dispose: () => graph.release(),
   };
 }

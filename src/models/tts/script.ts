@@ -44,14 +44,14 @@ export async function* writeScript(
     const parts = normalized.length <= MAX_NORMALIZED_CHARS
       ? [{ text: normalized, pauseSeconds: 0 }]
       : splitSegments(normalized, { language, maxChars: MAX_NORMALIZED_CHARS });
-    for (const part of endingWith(segment.pauseSeconds, parts)) {
-      yield* fit(part, { synthesizer, voice });
+    for (const part of setLastPause(segment.pauseSeconds, parts)) {
+      yield* splitToFit(part, { synthesizer, voice });
     }
   }
 }
 
 /** Sets the pause after the last part. */
-function* endingWith(
+function* setLastPause(
   pauseSeconds: number,
   parts: Iterable<TextSegment>,
 ): Generator<TextSegment> {
@@ -64,7 +64,7 @@ function* endingWith(
 }
 
 /** Yields one line, or several if the text exceeds the model's token limit. */
-async function* fit(
+async function* splitToFit(
   { text, pauseSeconds }: TextSegment,
   speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },
 ): AsyncGenerator<Line> {
@@ -72,8 +72,8 @@ async function* fit(
   const tokens = await synthesizer.tokenize(text, voice);
   const halves = tokens.length > synthesizer.maxTokens ? halve(text) : undefined;
   if (halves !== undefined) {
-    yield* fit({ text: halves[0], pauseSeconds: 0 }, speaker);
-    yield* fit({ text: halves[1], pauseSeconds }, speaker);
+    yield* splitToFit({ text: halves[0], pauseSeconds: 0 }, speaker);
+    yield* splitToFit({ text: halves[1], pauseSeconds }, speaker);
   } else if (tokens.length > 0 && tokens.length <= synthesizer.maxTokens) {
     yield { tokens, pauseSeconds };
   }

@@ -13,10 +13,10 @@ import type { OpenContext } from "../model.ts";
 import {
   EMBEDDING,
   type GraphContext,
+  makeInputTensor,
   openJoinGraph,
   readGraph,
   requireKnownInputs,
-  tensorFor,
 } from "../folder/graph_file.ts";
 import { readContextLength } from "../folder/config_fields.ts";
 import { type TensorType, toDtypeCode } from "../../graph/file/tensor.ts";
@@ -76,7 +76,7 @@ export class SpeechTokenGenerator {
       contextLength: Math.min(readContextLength(folder), MAX_PROMPT_TOKENS + MAX_NEW_TOKENS),
       openEmbedding: async (dtype) => {
         embedder = await SpeechEmbedder.open(context, dtype);
-        return embedder.ofStep;
+        return embedder.stepSession;
       },
     });
     // Native code has nothing to compile.
@@ -171,7 +171,7 @@ class SpeechEmbedder {
   }
 
   /** The session for the tokens of a step, which puts each token into its own row. */
-  get ofStep(): GraphSession {
+  get stepSession(): GraphSession {
     const { inputs, outputs } = this.#session;
     return {
       inputs,
@@ -210,7 +210,7 @@ class SpeechEmbedder {
     const taken = this.#session.inputs.map((input) => [
       input.name,
       input.name === EXAGGERATION
-        ? tensorFor(input, new Array(numRows).fill(DEFAULT_EXAGGERATION), [numRows])
+        ? makeInputTensor(input, new Array(numRows).fill(DEFAULT_EXAGGERATION), [numRows])
         : feeds[input.name]!,
     ]);
     return this.#session.run(Object.fromEntries(taken), fetches);

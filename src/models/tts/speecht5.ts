@@ -15,8 +15,8 @@ import {
   type Feeds,
   freeFeed,
   loadTtsTokenizer,
+  makeTextFeeds,
   type Synthesizer,
-  textFeeds,
   TtsGraph,
 } from "./synthesizer.ts";
 import { makeEmptyState } from "../../decoder/step_inputs.ts";
@@ -67,7 +67,7 @@ export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
     hasSpeed: false,
     tokenize: (text) => tokenizer.encode(text),
     synthesize: async (tokens, { voice, noiseOffset, signal }) => {
-      const encoded = await encoder.run(textFeeds(tokens));
+      const encoded = await encoder.run(makeTextFeeds(tokens));
       try {
         const mel = await decoder.decode(encoded, {
           speaker: (voice as VectorVoice).style,
@@ -145,7 +145,7 @@ class MelDecoder {
 
   /** @throws {StartupError} when the graph does not have the layout of Optimum's exports. */
   static async open(context: OpenContext, melBins: number): Promise<MelDecoder> {
-    const { path } = context.graphs.of(MERGED);
+    const { path } = context.graphs.get(MERGED);
     const open = (graph: "project" | "step") =>
       TtsGraph.open(context, {
         name: MERGED,

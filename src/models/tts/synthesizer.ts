@@ -13,9 +13,9 @@ import type { ModelProto } from "../../graph/file/proto.ts";
 import { isNoiseInput, readNoiseInput, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
 import {
   type GraphContext,
+  makeInputTensor,
   readGraph,
   requireKnownInputs,
-  tensorFor,
 } from "../folder/graph_file.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { readTokenizer } from "../text/tokenizer_files.ts";
@@ -153,7 +153,7 @@ export class TtsGraph {
     const tensors = this.#session.inputs.map((input) => {
       const feed: Feed | undefined = feeds[input.name] ?? readNoiseInput(input.name, offset);
       if (feed === undefined) throw new Error(`The input "${input.name}" was not given.`);
-      return [input.name, "values" in feed ? tensorFor(input, feed.values, feed.dims) : feed];
+      return [input.name, "values" in feed ? makeInputTensor(input, feed.values, feed.dims) : feed];
     });
     const fetches = only === undefined ? undefined : { [only]: null };
     return this.#session.run(Object.fromEntries(tensors), fetches);
@@ -195,7 +195,7 @@ export class TtsGraph {
 }
 
 /** Makes the usual inputs for the tokens of one text. */
-export function textFeeds(
+export function makeTextFeeds(
   tokens: readonly number[],
 ): Record<"input_ids" | "attention_mask", Feed> {
   const dims = [1, tokens.length];

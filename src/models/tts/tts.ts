@@ -20,7 +20,7 @@ import { findVoice, RecordedVoices } from "./voices.ts";
 import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";
 import type { Line } from "./script.ts";
 
-/** Default for the most texts at a time. Their lines alternate. */
+/** Default for the maximum number of texts at a time. Their lines alternate. */
 const MAX_TEXTS = 8;
 /** Maximum number of lines in progress: one on the device, and another one being prepared or finished. */
 const MAX_LINES = 2;
@@ -125,7 +125,7 @@ export class TtsModel implements Model {
   async #warmUp(): Promise<void> {
     const synthesizer = this.#synthesizer;
     const { voices, cloner } = synthesizer;
-    const voice = voices[0] ?? (await cloner?.clone(softNoise(cloner.sampleRateHz)))?.voice;
+    const voice = voices[0] ?? (await cloner?.clone(makeSoftNoise(cloner.sampleRateHz)))?.voice;
     if (voice === undefined) return;
     const { signal } = new AbortController();
     for await (const { tokens } of await this.#writeWarmUp(voice)) {
@@ -225,7 +225,7 @@ export class TtsModel implements Model {
 }
 
 /** Makes soft noise in place of a recording. */
-function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
+function makeSoftNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
   return copyNormalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
 }
 

@@ -144,17 +144,17 @@ export async function readReference(
     length += Math.min(segment.length, room);
     if (segment.length <= room) continue;
     if (isCut) break;
-    throw wrongLength(`more than ${MAX_SECONDS} s`);
+    throw makeLengthError(`more than ${MAX_SECONDS} s`);
   }
   if (length < MIN_SECONDS * sampleRateHz) {
-    throw wrongLength(`${(length / sampleRateHz).toFixed(2)} s`);
+    throw makeLengthError(`${(length / sampleRateHz).toFixed(2)} s`);
   }
   const recorded = samples.slice(0, length);
   requireSound(recorded);
   return recorded;
 }
 
-function wrongLength(seen: string): Error {
+function makeLengthError(seen: string): Error {
   return invalidAudio(
     `The recording lasts ${seen}; send ${MIN_SECONDS} to ${MAX_SECONDS} s of one person speaking.`,
   );
@@ -167,7 +167,7 @@ function requireSound(samples: Float32Array): void {
 
 const DEFAULT_RATE_HZ = 16_000;
 const OUTPUT = "embeddings";
-/** Added to the variance, as the feature extractor of x-vector models does. */
+/** Number added to the variance, as in the feature extractor of x-vector models. */
 const EPSILON = 1e-7;
 
 interface SpeakerEncoderOptions extends Pick<OpenContext, "backend" | "onProgress"> {
@@ -182,7 +182,9 @@ export interface SpeakerEncoder extends VoiceCloner {
   dispose(): Promise<void>;
 }
 
-/** @throws {StartupError} when the folder does not hold such a model, or its embeddings have another width. */
+/**
+ * @throws {StartupError} when the folder does not hold an x-vector model, or the model's embeddings have another width.
+ */
 export function openSpeakerEncoder(
   path: string,
   options: SpeakerEncoderOptions,

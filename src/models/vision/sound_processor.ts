@@ -22,8 +22,9 @@ interface SoundFamily {
   /** Placeholder of a sound in the rendered chat template. */
   readonly placeholder: string;
   readonly sampleRateHz: number;
-  /** Minimum and maximum number of samples of a sound. */
+  /** Minimum number of samples of a sound. */
   readonly minSamples: number;
+  /** Maximum number of samples of a sound. */
   readonly maxSamples: number;
   /** Computes the features of a sound. */
   prepare(samples: Float32Array): Promise<PreparedMedium>;
@@ -43,7 +44,7 @@ const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
     openGemma(files, {
       isSemicausal: false,
       tokens: ["<start_of_audio>", "<audio_soft_token>", "<end_of_audio>"],
-      // The prompt always has this number of tokens, whatever the sound's length.
+      // The prompt always has the maximum number of tokens, whatever the length of the sound.
       countTokens: (_, most) => most,
       mostTokens: 188,
       framesPerToken: 16,

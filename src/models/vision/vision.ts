@@ -12,7 +12,7 @@ import type { ValueInfo } from "../../device/ort/ort.ts";
 import { Registry } from "../../base/metric_set.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/image/png.ts";
-import { renderOptions } from "../text/chat/template_message.ts";
+import { makeRenderOptions } from "../text/chat/template_message.ts";
 import { type ChatPrompt, readGenerationDefaults } from "../text/chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "../text/text.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
@@ -55,7 +55,7 @@ export class VisionModel extends ChatModel implements Model {
 
   override render(chat: Conversation): string {
     requireNoMedia(chat.messages);
-    const options = renderOptions(chat, this.tokenizer.template);
+    const options = makeRenderOptions(chat, this.tokenizer.template);
     return this.#parts.prompt.build(chat.messages, { ...options, media: [] }).text;
   }
 
@@ -74,7 +74,7 @@ export class VisionModel extends ChatModel implements Model {
         ? []
         : content.filter((part) => part.type === "image" || part.type === "audio")
     );
-    const options = renderOptions(task, tokenizer.template);
+    const options = makeRenderOptions(task, tokenizer.template);
     return async (signal) => {
       const media = await Promise.all(
         parts.map((part) => (part.type === "image" ? images : sounds!).open(part, signal)),
@@ -145,14 +145,14 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
     prepare: (bytes, signal) => imagePreprocessor.call("prepare", { bytes }, { signal }),
     encoder,
     mergeSize: readMergeSize(folder.config),
-    numRows: (text) => prompt.numRows("image", text),
+    countRows: (text) => prompt.countRows("image", text),
     maxEncodedBytes: options.maxEncodedBytes,
   });
   const sounds = hearing && new EncodedMedia({
     medium: "audio",
     prepare: (bytes, signal) => hearing.processor.prepare(bytes, signal),
     encoder: hearing.encoder,
-    numRows: (text) => prompt.numRows("audio", text),
+    countRows: (text) => prompt.countRows("audio", text),
     maxEncodedBytes: options.maxEncodedBytes,
   });
   const { prefixCache } = engine;
@@ -194,7 +194,7 @@ async function openHearing(
     const session = await openGraph(AUDIO_ENCODER_GRAPH, options);
     encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
     const { tensors, text } = await processor.prepareSilence();
-    (await encoder.encode(tensors, prompt.numRows("audio", text))).dispose();
+    (await encoder.encode(tensors, prompt.countRows("audio", text))).dispose();
     return { processor, encoder, prompt };
   } catch (error) {
     await encoder?.dispose();
@@ -226,7 +226,7 @@ async function warmUpEncoder(
   await startupStep(async () => {
     // Dividing the image into tiles would take many times as long and check nothing else.
     const image = await imagePreprocessor.call("prepare", { bytes, inOnePiece: true }, { signal });
-    (await encoder.encode(image.tensors, prompt.numRows("image", image.text))).dispose();
+    (await encoder.encode(image.tensors, prompt.countRows("image", image.text))).dispose();
   }, (reason) => `${path} cannot take images: ${reason}`);
 }
 

@@ -64,7 +64,7 @@ export class VisionPrompt {
   }
 
   /** Counts the encoder rows that the text of a medium stands for. */
-  numRows(medium: Medium, text: string): number {
+  countRows(medium: Medium, text: string): number {
     return text.split(this.#markers.find((marker) => marker.medium === medium)!.token).length - 1;
   }
 
@@ -106,7 +106,9 @@ export class VisionPrompt {
         source: from.source,
         firstRow,
       })),
-      sectionPositions: grids.length === 0 ? undefined : mropePositions(promptTokens.length, grids),
+      sectionPositions: grids.length === 0
+        ? undefined
+        : computeMropePositions(promptTokens.length, grids),
       ...(numAudioTokens > 0 && { numAudioTokens }),
     };
   }
@@ -139,7 +141,7 @@ export class VisionPrompt {
 
   #listRows({ medium }: Marker, media: readonly PromptMedium[]): MediumRows[] {
     return media.flatMap((from) =>
-      from.medium === medium ? [{ from, numRows: this.numRows(medium, from.text) }] : []
+      from.medium === medium ? [{ from, numRows: this.countRows(medium, from.text) }] : []
     );
   }
 
@@ -278,14 +280,14 @@ interface GridSpan {
  * ```ts
  * import assert from "node:assert/strict";
  *
- * const { prompt: [time, height, width], offset } = mropePositions(6, [{ start: 1, grid: [1, 2, 2] }]);
+ * const { prompt: [time, height, width], offset } = computeMropePositions(6, [{ start: 1, grid: [1, 2, 2] }]);
  * assert.deepEqual([...time], [0, 1, 1, 1, 1, 3]);
  * assert.deepEqual([...height], [0, 1, 1, 2, 2, 3]);
  * assert.deepEqual([...width], [0, 1, 2, 1, 2, 3]);
  * assert.equal(offset, -2);
  * ```
  */
-export function mropePositions(
+export function computeMropePositions(
   numTokens: number,
   spans: readonly GridSpan[],
 ): SectionPositions {

@@ -10,7 +10,7 @@ import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { EncodedText } from "../../../src/models/embedding/encoder_tokenizer.ts";
 import { keepOutput } from "../../../src/models/folder/graph_file.ts";
 import { PackedEncoder, type TextSummary } from "../../../src/models/embedding/packed_encoder.ts";
-import { poolingTail } from "../../../src/models/embedding/pooling.ts";
+import { makePoolingTail } from "../../../src/models/embedding/pooling.ts";
 import type { EncoderCut } from "../../../src/graph/graph_cut.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../../../src/device/ort/ort.ts";
@@ -116,7 +116,7 @@ async function makeCut(given: Case, summary: TextSummary, files: FolderFiles) {
   const wanted = `${output}/float32`;
   return cutEncoder(keepOutput(await readModel(files, file), output, wanted), {
     wanted,
-    tail: summary.kind === "sums" ? poolingTail : undefined,
+    tail: summary.kind === "sums" ? makePoolingTail : undefined,
     padTokenId,
     contextLength,
   });

@@ -9,7 +9,7 @@ import {
 } from "../../../src/graph/rewrite/seeded_noise.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_codec.ts";
-import { tensorFor } from "../../../src/models/folder/graph_file.ts";
+import { makeInputTensor } from "../../../src/models/folder/graph_file.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { openCpuSession } from "./cpu_session.ts";
 
@@ -53,7 +53,7 @@ async function open() {
       const outputs = await session.run(Object.fromEntries(
         session.inputs.map((input) => {
           const { values, dims } = readNoiseInput(input.name, position) ?? x;
-          return [input.name, tensorFor(input, values, dims)];
+          return [input.name, makeInputTensor(input, values, dims)];
         }),
       ));
       return Object.fromEntries(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {
-  boxMean,
   type ColorPlanes,
+  computeBoxMeans,
   fitToGuide,
   type Plane,
   PlaneSampler,
@@ -21,11 +21,11 @@ function assertClose(got: number, want: number, within: number, what = ""): void
   assert.ok(Math.abs(got - want) <= within, `${got} where ${want} is right ${what}`);
 }
 
-Deno.test("boxMean() is the mean over the part of the window inside the plane", () => {
+Deno.test("computeBoxMeans() is the mean over the part of the window inside the plane", () => {
   const random = new Random(4);
   for (const [width, height, radius] of [[7, 5, 1], [5, 9, 3], [1, 1, 4], [2, 8, 20], [6, 6, 0]]) {
     const plane = makePlane(width!, height!, () => random.between(0, 100) / 100);
-    const got = boxMean(plane, radius!);
+    const got = computeBoxMeans(plane, radius!);
     for (let y = 0; y < height!; y++) {
       for (let x = 0; x < width!; x++) {
         let [sum, count] = [0, 0];

@@ -72,7 +72,7 @@ const SHAPES: readonly Shape[] = [
 export class NoiseSource {
   #state = 1;
 
-  /** A random number of either sign, with a magnitude below 2 ** 31. */
+  /** Returns a random signed 32-bit integer. */
   next(): number {
     // Numerical Recipes' generator.
     return this.#state = Math.imul(this.#state, 1_664_525) + 1_013_904_223 | 0;

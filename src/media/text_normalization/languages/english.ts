@@ -74,14 +74,16 @@ function isFraction(...[fields, { before, after }]: Parameters<Condition>): bool
 /** Units of time that may follow a slash without a number before it. */
 const PERIOD = matchAny([...Object.keys(data.periods), "s", "sec", "min", "h", "hr", "wk", "yr"]);
 const RATIO = raw`(?<![\d:.])(?<number>\d{1,4}):(?<last>\d{1,4})(?![\d:]|[.,]\d)`;
-/** The edges of two numbers with a slash: neither is part of a longer number, name or fraction. */
+/** The start of two numbers with a slash: the first is not part of a longer number, name or fraction. */
 const STROKE_START = raw`(?<![\d/.,\p{L}-]|\d )`;
+/** The end of two numbers with a slash: the second is not part of a longer number or fraction. */
 const STROKE_END = raw`(?![\d/]|[.,]\d)`;
 /** Words that follow a tenth or a hundredth, but not a grade. */
 const OF_WHOLE = " (?:of|an?|mile|inch|second|cup|tsp|tbsp|teaspoon|tablespoon|oz|lb|pound)\\b";
 const RAISED = raw`\u2070\u00b9\u00b2\u00b3\u2074-\u2079`;
 
-const titled = (words: readonly string[]) =>
+/** Makes a pattern for words whose first letter may be upper or lower case. */
+const matchEitherCase = (words: readonly string[]) =>
   words.map((word) => `[${word[0]}${word[0]!.toUpperCase()}]${word.slice(1)}`).join("|");
 /** Roman numerals up to 89. */
 const NUMERAL = raw`(?=[IVXL])(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})`;
@@ -119,7 +121,7 @@ const RULES: readonly Rule[] = [
   date`\b${SHORT_MONTH}\.(?=\s(?:\p{Ll}|\d))`,
   date`(?<=\b(?:in|since|until|of|by|last|next|this) )${SHORT_MONTH}${STOP}(?!\s\d)`,
   validDate`(?<=\b(?i:on|since|until|till|due|by|from|before|after) )(?<month>\d{1,2})\/(?<day>\d{1,2})(?![\d/%])`,
-  // Feet, and inches.
+  // Feet and inches.
   feet`(?<![\d'])(?<number>\d{1,2})['\u2032](?=\s?\d{1,2}(?:\.\d+|[\u00bc-\u00be])?(?:["\u2033]|''))`,
   feet`${FEET}(?=${SIZED})|(?<=(?:x|\u00d7|by)\s?)${FEET}`,
   rule("verbatim", { said: "{number} inch" }, isUnquoted)`${INCHES}(?=${NAMED})`,
@@ -151,9 +153,9 @@ const LAST_RULES: readonly Rule[] = [
   ruler`(?<=\b(?:${
     data.rulers.join("|")
   }) )(?<numeral>${LONG}|IV|V|X|I(?=[,.;:)']| (?:of|was|had|reigned|ruled|died|and)\b|$))(?![\p{L}\d-])`,
-  roman`(?<=\b(?:${titled(data.counted)}) )(?<numeral>${NUMERAL})(?![\p{L}\d'-])`,
+  roman`(?<=\b(?:${matchEitherCase(data.counted)}) )(?<numeral>${NUMERAL})(?![\p{L}\d'-])`,
   roman`(?<=(?<!\p{L})\p{Lu}\p{L}+ )(?<numeral>${LONG})(?![\p{L}\d'-])`,
-  // A road if it follows a name, otherwise a title.
+  // `Dr` is a road if it follows a name, otherwise a title.
   words`Drive <- (?<=\p{Lu}\p{Ll}{2,}\s)(?<!\b(?:The|This|Our|Your|His|Her|Dear|Yes|Thanks|Hello)\s)Dr${STOP}(?!\s+\p{Lu}\p{Ll})`,
   words`Doctor <- (?<!\p{L})Dr${STOP}`,
   // In an address, the full stop may be missing.
@@ -202,7 +204,7 @@ function sayTime(
 }
 
 /** Changes the unit of an amount before a noun to the singular: "a five dollar bill". */
-function attribute(said: string, noun: Noun, { before, after }: Context): string {
+function inflectAttribute(said: string, noun: Noun, { before, after }: Context): string {
   const isAttribute = /\b(?:an?|another) $/i.test(before) && /^ (?!per\b)\p{Ll}{3}/u.test(after);
   const many = stripNumber(noun.inflect("2"));
   const one = stripNumber(noun.inflect("1"));
@@ -232,9 +234,9 @@ export const ENGLISH: Language = {
     isShouted(text) ? said.replaceAll(/\p{Lu}{2,}/gu, (word) => word.toLowerCase()) : said,
   verbalizer: ({ numbers, nouns }, common) => ({
     measure: (fields, context) =>
-      attribute(common.measure(fields, context), nouns.unit(fields), context),
+      inflectAttribute(common.measure(fields, context), nouns.unit(fields), context),
     money: (fields, context) =>
-      attribute(
+      inflectAttribute(
         common.money(fields, context),
         nouns.currencies.get(fields["currency"]!)![0]!,
         context,

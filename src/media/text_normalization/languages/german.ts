@@ -3,20 +3,20 @@
  *
  * @module
  */
-import { CLOCK, dayMonthRule, HOUR, MINUTE, STOP, validDate } from "../common_rules.ts";
+import { CLOCK, HOUR, makeDayMonthRule, MINUTE, STOP, validDate } from "../common_rules.ts";
 import type { Language } from "../language.ts";
 import { type NumberWords, parseRoman } from "../numbers.ts";
 import { type Context, tag, words } from "../token.ts";
 import data from "./german.json" with { type: "json" };
 
-const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
+const matchAtEnd = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
 const EIN = "(?:[mdsk]?ein|ihr|unser|eue?r)";
 /** Words after which an ordinal ends in -n. */
-const WEAK_N = endsIn(
+const WEAK_N = matchAtEnd(
   `am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|spätestens|${EIN}e[rsmn]|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)`,
 );
 /** Words after which an ordinal ends in -e. */
-const WEAK_E = endsIn(`der|die|das|diese[rs]?|jede[rs]?|${EIN}e`);
+const WEAK_E = matchAtEnd(`der|die|das|diese[rs]?|jede[rs]?|${EIN}e`);
 /** Articles and other words before an ordinal. */
 export const DETERMINER =
   `der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|${EIN}(?:e[rsmn]?)?`;
@@ -27,14 +27,16 @@ export const COUNTED = `${NEUTER}|${FEMININE}|Stock|Platz|Geburtstag|Weltkriegs?
 
 const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 
-/** Text between two ordinals that belong together: "20. und 21." */
+/** Text between two ordinals that belong together: " und " in "20. und 21." */
 const AND = String.raw`(?:\/|, |,? (?:und|oder|bis|bzw\.|beziehungsweise|sowie|wie|noch) )`;
+/** Ordinals that precede another and belong to it. */
 const JOINED = String.raw`(?:\d{1,3}\.${AND})*`;
+/** Ordinals that follow another and belong to it. */
 const JOINED_AFTER = String.raw`(?:${AND}\d{1,3}\.)*`;
 /** Like {@linkcode JOINED}, but allows nouns too: "1. Mai und". */
 const JOINED_BEFORE = new RegExp(String.raw`(?:\d{1,3}\.(?: \p{Lu}\p{L}+)?${AND})*$`, "u");
 /** Prepositions that directly precede an ordinal in the dative: "in 2. Auflage". */
-const DATIVE = endsIn("in|mit|aus|nach|von|zu|bei|auf");
+const DATIVE = matchAtEnd("in|mit|aus|nach|von|zu|bei|auf");
 const IS_NEUTER = new RegExp(
   String
     .raw`^${JOINED_AFTER} (?:${NEUTER}|Kind|Mal|Jahr|Spiel|Tor|Buch|Haus|Auto|Quartal|Halbjahr|Viertel|Album|` +
@@ -43,7 +45,10 @@ const IS_NEUTER = new RegExp(
 );
 const IS_FEMININE = new RegExp(`^${JOINED_AFTER} (?:${FEMININE})`);
 
-/** Says an ordinal with the ending that its context requires. In "am 20. und 21." both ordinals have one context. */
+/**
+ * Says an ordinal with the ending that its context requires. In "am 20. und 21." both ordinals share the context of the
+ * first.
+ */
 function sayOrdinal(digits: string, { before, after }: Context, numbers: NumberWords): string {
   const said = numbers.ordinal(digits);
   const words = before.replace(JOINED_BEFORE, "");
@@ -74,7 +79,7 @@ export const GERMAN: Language = {
     },
   },
   rules: [
-    dayMonthRule("de", String.raw`\.`),
+    makeDayMonthRule("de", String.raw`\.`),
     tag.time`${CLOCK}\s?Uhr`,
     tag.time`${SHORT_CLOCK}(?=\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr)`,
     tag.time`${SHORT_CLOCK}\s?Uhr`,

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Language } from "../language.ts";
-import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../common_rules.ts";
+import { CLOCK, HOUR, makeDayMonthRule, MINUTE } from "../common_rules.ts";
 import { parseRoman } from "../numbers.ts";
 import { rule, tag } from "../token.ts";
 import data from "./romance.json" with { type: "json" };
@@ -35,8 +35,8 @@ interface RomanceData {
   readonly rulers: number;
 }
 
-/** Makes one of the four languages: ordinals have a gender, and so have hours and numbers before nouns. */
-function create(
+/** Makes one of the four languages, in which ordinals, hours and numbers before nouns have a gender. */
+function createRomance(
   { clock: { and, says }, rulers, ...nouns }: RomanceData,
   language: Language,
 ): Language {
@@ -74,7 +74,7 @@ function create(
   };
 }
 
-export const FRENCH: Language = create(french, {
+export const FRENCH: Language = createRomance(french, {
   load: () => import("n2words/fr-FR"),
   data: french,
   inflections: {
@@ -83,7 +83,7 @@ export const FRENCH: Language = create(french, {
     elisions: [[/\bde (?=[aeiouhéœ])/i, "d'"]],
   },
   rules: [
-    dayMonthRule("fr", "er"),
+    makeDayMonthRule("fr", "er"),
     time`${CLOCK}\s?h(?:eures?)?(?!\p{L})`,
     HOUR_LETTER_RULE,
     ordinal`(?<![\p{L}\d.,])(?<number>1)(?<mark>er|re|ère)s?(?![\p{L}\d])`,
@@ -92,7 +92,7 @@ export const FRENCH: Language = create(french, {
   ],
 });
 
-export const ITALIAN: Language = create(italian, {
+export const ITALIAN: Language = createRomance(italian, {
   load: () => import("n2words/it-IT"),
   data: italian,
   inflections: {
@@ -102,7 +102,7 @@ export const ITALIAN: Language = create(italian, {
     elisions: [[/\buna (?=[aeiou])/, "un'"]],
   },
   rules: [
-    dayMonthRule("it", "[º°]"),
+    makeDayMonthRule("it", "[º°]"),
     HOUR_LETTER_RULE,
     time`(?<=(?<!\p{L})(?:ore|alle|dalle|le|Alle|Dalle)\s)${HOUR}\.${MINUTE}(?!\d|[.,]\d)`,
     ordinalNumeral`(?<!\p{L})(?<numeral>[IVX]+)(?= secolo)`,
@@ -110,7 +110,7 @@ export const ITALIAN: Language = create(italian, {
   ],
 });
 
-export const PORTUGUESE: Language = create(portuguese, {
+export const PORTUGUESE: Language = createRomance(portuguese, {
   load: () => import("n2words/pt-PT"),
   data: portuguese,
   inflections: {
@@ -125,14 +125,14 @@ export const PORTUGUESE: Language = create(portuguese, {
     ordinalAgreement: { feminine: [[/o\b/g, "a"]] },
   },
   rules: [
-    dayMonthRule("pt", "[º°]", "de"),
+    makeDayMonthRule("pt", "[º°]", "de"),
     time`${CLOCK}\s?h(?:oras|rs?)?(?!\p{L})`,
     HOUR_LETTER_RULE,
     ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>[ºª]|[oa](?=\s))(?!C)`,
   ],
 });
 
-export const SPANISH: Language = create(spanish, {
+export const SPANISH: Language = createRomance(spanish, {
   load: () => import("n2words/es-ES"),
   data: spanish,
   inflections: {
@@ -144,7 +144,7 @@ export const SPANISH: Language = create(spanish, {
     ordinalAgreement: { feminine: [[/o\b/g, "a"]] },
   },
   rules: [
-    dayMonthRule("es", "[º°]", "del?"),
+    makeDayMonthRule("es", "[º°]", "del?"),
     time`${CLOCK}\s?h(?:oras|rs?)?\.?(?!\p{L})`,
     HOUR_LETTER_RULE,
     ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>er(?![\p{L}\d])|[ºª]|[oa](?=\s))(?!C)`,

@@ -51,7 +51,7 @@ export interface CallFormat {
   /** The markers that may be special tokens. They must be decoded as text. */
   readonly markers: readonly string[];
   /** Makes a call id that the format's templates accept; if absent, ids are like OpenAI's. */
-  readonly newCallId?: () => string;
+  readonly makeCallId?: () => string;
   /** Converts an id to one that the format's templates accept. Equal ids stay equal. */
   readonly toCallId?: (id: string) => string;
   /** Writes a call in this format without the markup around it; if absent, calls are written in JSON. */
@@ -78,7 +78,7 @@ export interface MarkedFormat
   readCalls(parsing: CallParsing): Parsing<boolean>;
 }
 
-export function markedFormat(format: MarkedFormat): CallFormat {
+export function makeMarkedFormat(format: MarkedFormat): CallFormat {
   const { starts, end, readCalls, open, separator, close, call, ...rest } = format;
   const trigger = starts[0]!;
   return {
@@ -132,8 +132,8 @@ export type Parsing<T = void> = Generator<void, T, void>;
  */
 export class TextReader {
   /**
-   * Text that was read before the last chunk, apart from `#text`: reading a character of a string to which something
-   * was appended copies the string.
+   * Text that was read before the last chunk. It is not part of `#text`, because reading a character of a string to
+   * which something was appended copies the string.
    */
   #past = "";
   #text = "";
@@ -285,8 +285,8 @@ export class TextReader {
     onText: (text: string) => void,
   ): Parsing<string | undefined> {
     for (;;) {
-      const settled = this.#hasEnded ? this.#measureText(endings) : this.#settledLength(endings);
-      const found = this.#firstWhole(endings);
+      const settled = this.#hasEnded ? this.#measureText(endings) : this.#measureSettled(endings);
+      const found = this.#findFirst(endings);
       const isFound = found !== undefined && found.index <= settled;
       const end = isFound ? found.index : settled;
       if (end > this.#at) onText(this.#text.slice(this.#at, end));
@@ -312,9 +312,10 @@ export class TextReader {
     return this.#position - this.#base;
   }
 
-  #firstWhole(endings: readonly string[]): { index: number; ending: string } | undefined {
+  #findFirst(endings: readonly string[]): { index: number; ending: string } | undefined {
     if (endings.length === 0) return undefined;
-    // One search for all: if each were searched by itself, a rare one would be searched to the end of the text.
+    // All endings are searched for at once. A separate search for an ending that is rare would run to the end of the
+    // text.
     const pattern = new RegExp(endings.map(RegExp.escape).join("|"), "g");
     pattern.lastIndex = this.#at;
     const match = pattern.exec(this.#text);
@@ -323,12 +324,12 @@ export class TextReader {
 
   /** The length of the complete text, without an incomplete ending if the text was truncated there. */
   #measureText(endings: readonly string[]): number {
-    const settled = this.#isCut ? this.#settledLength(endings) : this.#text.length;
+    const settled = this.#isCut ? this.#measureSettled(endings) : this.#text.length;
     return /\W/.test(this.#text.slice(settled)) ? settled : this.#text.length;
   }
 
   /** The length of the part that cannot overlap an ending and does not end within a surrogate pair. */
-  #settledLength(endings: readonly string[]): number {
+  #measureSettled(endings: readonly string[]): number {
     const longest = Math.max(1, ...endings.map(({ length }) => length));
     const { length } = this.#text;
     for (let at = Math.max(this.#at, length - longest + 1); at < length; at++) {

@@ -171,7 +171,7 @@ export function escape(text: string): string {
 const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
 
 /** Makes the grammar of a function's arguments from its schema. It excludes properties that the schema does not name. */
-function argumentsGrammar(
+function makeArgumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,
 ): GrammarSpec {
@@ -191,15 +191,15 @@ function argumentsGrammar(
  *
  * @param param path of the function's parameters in the request.
  */
-export function argumentsCallGrammar(
+export function makeArgumentsCallGrammar(
   called: ToolFunction,
   { param, head, tail }: { readonly param: string; readonly head: string; readonly tail: string },
 ): GrammarSpec {
-  return sequence(text(head), argumentsGrammar(called, param), text(tail));
+  return sequence(text(head), makeArgumentsGrammar(called, param), text(tail));
 }
 
 /** Makes the grammar of a call as a JSON object: `{"name": "f", "arguments": {…}}`. */
-export function jsonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
+export function makeJsonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
   const head = `{"name": ${JSON.stringify(called.name)}, "arguments": `;
-  return argumentsCallGrammar(called, { param, head, tail: "}" });
+  return makeArgumentsCallGrammar(called, { param, head, tail: "}" });
 }

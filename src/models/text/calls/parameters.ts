@@ -59,7 +59,7 @@ export function listParameters(
   const { parameters = {}, strict } = called;
   const isBound = strict !== false;
   const holding = listApplicableSchemas(parameters);
-  const required = new Set(isBound ? holding.flatMap((each) => stringsAt(each, "required")) : []);
+  const required = new Set(isBound ? holding.flatMap((each) => listStrings(each, "required")) : []);
   const names = new Set([...listNames(holding), ...required]);
   if (isBound) requireEnforced(holding, { least: required.size, most: names.size, param });
   const within = { schema: parameters, param };
@@ -67,7 +67,7 @@ export function listParameters(
     const stated = listSchemas(holding, name);
     const isRequired = required.has(name);
     if (stated.includes(false) && !isRequired) return [];
-    const types = typesOfSchemas(stated, parameters);
+    const types = findSchemaTypes(stated, parameters);
     const path = toMemberParam(`${param}.properties`, name);
     if (!isWritable(name)) {
       if (!isRequired) return [];
@@ -81,7 +81,7 @@ export function listParameters(
     const loose = { schema: types.size > 0 ? { type: [...types] } : true };
     const isFree = !isBound ||
       stated.every((each) =>
-        each !== false && Object.keys(asObject(each)).every((keyword) => FREE.has(keyword))
+        each !== false && Object.keys(toObject(each)).every((keyword) => FREE.has(keyword))
       );
     return [{
       name,
@@ -121,7 +121,7 @@ function requireEnforced(
     ];
   });
   for (
-    const pattern of holding.flatMap((each) => Object.keys(asObject(each["patternProperties"])))
+    const pattern of holding.flatMap((each) => Object.keys(toObject(each["patternProperties"])))
   ) {
     const fault = makePatternTest(pattern);
     if (fault instanceof GrammarError) {
@@ -156,7 +156,7 @@ export function isText(types: ReadonlySet<string>): boolean {
 }
 
 /** Makes the grammar of a list: first the required items, then the optional ones, with separators between them. */
-export function listGrammar(
+export function makeListGrammar(
   items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[],
   separator: string,
 ): GrammarSpec {
@@ -180,20 +180,20 @@ function listApplicableSchemas(
     const schema = open.pop();
     if (!isRecord(schema) || found.has(schema)) continue;
     found.add(schema);
-    const inner = keywords.flatMap((keyword) => schemasAt(schema, keyword));
-    for (const each of [...referredBy(schema, parameters), ...inner].reverse()) open.push(each);
+    const inner = keywords.flatMap((keyword) => listSubschemas(schema, keyword));
+    for (const each of [...listReferred(schema, parameters), ...inner].reverse()) open.push(each);
   }
   return [...found];
 }
 
 function listNames(holding: readonly Schema[]): string[] {
-  return holding.flatMap(({ properties }) => Object.keys(asObject(properties)));
+  return holding.flatMap(({ properties }) => Object.keys(toObject(properties)));
 }
 
 /** Lists the subschemas that apply to a property. */
 function listSchemas(holding: readonly Schema[], name: string): unknown[] {
   const found = holding.flatMap((schema) => {
-    const named = namedSchemas(schema, name);
+    const named = listNamedSchemas(schema, name);
     const { additionalProperties: others } = schema;
     return named.length > 0 || others === undefined ? named : [others];
   });
@@ -201,9 +201,9 @@ function listSchemas(holding: readonly Schema[], name: string): unknown[] {
 }
 
 /** Lists a schema's subschemas for a property, by its name or by a pattern that matches the name. */
-function namedSchemas({ properties, patternProperties }: Schema, name: string): unknown[] {
-  const own = asObject(properties);
-  const byPattern = compilePatterns(asObject(patternProperties))
+function listNamedSchemas({ properties, patternProperties }: Schema, name: string): unknown[] {
+  const own = toObject(properties);
+  const byPattern = compilePatterns(toObject(patternProperties))
     .flatMap(([isFoundIn, schema]) => isFoundIn(name) ? [schema] : []);
   return [...Object.hasOwn(own, name) ? [own[name]] : [], ...byPattern];
 }
@@ -230,11 +230,11 @@ function compilePatterns(patternProperties: Schema): readonly Pattern[] {
 export function findTypes(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
   const holding = listApplicableSchemas(parameters, BESIDE);
-  const isNamed = holding.some((schema) => namedSchemas(schema, name).length > 0);
-  return isNamed ? typesOfSchemas(listSchemas(holding, name), parameters) : new Set();
+  const isNamed = holding.some((schema) => listNamedSchemas(schema, name).length > 0);
+  return isNamed ? findSchemaTypes(listSchemas(holding, name), parameters) : new Set();
 }
 
-function typesOfSchemas(schemas: readonly unknown[], document: Schema): ReadonlySet<string> {
+function findSchemaTypes(schemas: readonly unknown[], document: Schema): ReadonlySet<string> {
   const types = new Set<string>();
   const seen = new Set<unknown>();
   const open = [...schemas];
@@ -245,8 +245,8 @@ function typesOfSchemas(schemas: readonly unknown[], document: Schema): Readonly
     const { type, nullable, enum: values, const: value } = schema;
     const stated = [type].flat().filter((each) => typeof each === "string");
     const known = Array.isArray(values) ? values : value === undefined ? [] : [value];
-    const others = BESIDE.flatMap((name) => schemasAt(schema, name));
-    const inner = [...others, ...referredBy(schema, document)];
+    const others = BESIDE.flatMap((name) => listSubschemas(schema, name));
+    const inner = [...others, ...listReferred(schema, document)];
     const guessed = KEYWORDS_BY_TYPE.find(([, keywords]) =>
       keywords.some((each) => Object.hasOwn(schema, each))
     );
@@ -258,19 +258,19 @@ function typesOfSchemas(schemas: readonly unknown[], document: Schema): Readonly
   return types;
 }
 
-function referredBy({ $ref }: Schema, document: Schema): unknown[] {
+function listReferred({ $ref }: Schema, document: Schema): unknown[] {
   return typeof $ref === "string" ? [findPointed(document, $ref)] : [];
 }
 
-function schemasAt(schema: Schema, keyword: string): unknown[] {
+function listSubschemas(schema: Schema, keyword: string): unknown[] {
   const value = schema[keyword];
   return Array.isArray(value) ? [...value] : [];
 }
 
-function stringsAt(schema: Schema, keyword: string): string[] {
-  return schemasAt(schema, keyword).filter((each) => typeof each === "string");
+function listStrings(schema: Schema, keyword: string): string[] {
+  return listSubschemas(schema, keyword).filter((each) => typeof each === "string");
 }
 
-function asObject(value: unknown): Schema {
+function toObject(value: unknown): Schema {
   return isRecord(value) ? value : {};
 }

@@ -136,11 +136,11 @@ export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSp
   const markup = format.calls?.format.markup;
   const { grammar, tools } = task;
   if (tools === undefined || markup === undefined || tools.choice === "none") {
-    return grammar && afterReasoning(grammar, format);
+    return grammar && allowReasoning(grammar, format);
   }
-  if (tools.choice === "auto") return autoGrammar({ grammar, tools, markup, format });
+  if (tools.choice === "auto") return makeAutoGrammar({ grammar, tools, markup, format });
   const functions = tools.functions.map((called) => ({ ...called, strict: true }));
-  return afterReasoning(forcedCalls({ ...tools, functions }, markup), format);
+  return allowReasoning(makeForcedCalls({ ...tools, functions }, markup), format);
 }
 
 /**
@@ -148,7 +148,7 @@ export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSp
  * requested. If a function is strict, calls are constrained from their opening marker on: their names to the offered
  * functions, and the arguments of strict functions to their schemas.
  */
-function autoGrammar(
+function makeAutoGrammar(
   { grammar, tools, markup, format }: {
     readonly grammar: GrammarSpec | undefined;
     readonly tools: ToolOptions;
@@ -162,15 +162,15 @@ function autoGrammar(
   }));
   const bound = { ...tools, functions };
   if (grammar !== undefined) {
-    const options = [forcedCalls({ ...bound, choice: "required" }, markup), grammar];
-    return afterReasoning({ kind: "any_of", options }, format);
+    const options = [makeForcedCalls({ ...bound, choice: "required" }, markup), grammar];
+    return allowReasoning({ kind: "any_of", options }, format);
   }
   if (!functions.some(({ strict }) => strict)) return undefined;
   const then = sequence(text(markup.open), ...toCallGrammars(bound, markup), text(markup.close));
   return { kind: "lazy", triggers: [{ text: markup.trigger, then }] };
 }
 
-function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
+function makeForcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   const before = text(markup.trigger + markup.open);
   return sequence(before, ...toCallGrammars(tools, markup), text(markup.close));
 }
@@ -192,7 +192,7 @@ function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   return [call, { kind: "repeat", item: another, min: 0 }];
 }
 
-function afterReasoning(grammar: GrammarSpec, { reasoning }: AnswerFormat): GrammarSpec {
+function allowReasoning(grammar: GrammarSpec, { reasoning }: AnswerFormat): GrammarSpec {
   if (reasoning === undefined || reasoning.state === "is_closed") return grammar;
   const { open, close } = reasoning.markers;
   const rest: GrammarSpec[] = [{ kind: "until", ending: close }, BREAK, grammar];

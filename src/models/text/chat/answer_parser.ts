@@ -163,7 +163,7 @@ export class AnswerParser {
   }
 
   #callSink(format: CallFormat): CallSink {
-    const { newCallId = () => `call_${crypto.randomUUID().replaceAll("-", "")}` } = format;
+    const { makeCallId = () => `call_${crypto.randomUUID().replaceAll("-", "")}` } = format;
     return {
       text: (text) => {
         if (!this.isOver) this.#say(text);
@@ -172,7 +172,7 @@ export class AnswerParser {
         if (this.isOver) return;
         this.#space = "";
         const index = this.#numCalls++;
-        this.#last().toolCalls.push({ index, id: newCallId(), name, arguments: "" });
+        this.#last().toolCalls.push({ index, id: makeCallId(), name, arguments: "" });
         this.#json = "";
       },
       write: (json) => {

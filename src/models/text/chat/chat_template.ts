@@ -85,7 +85,7 @@ export class ChatTemplate {
   #render(messages: readonly TemplateMessage[], options: RenderOptions): string {
     const { functions = [], variables, addsGenerationPrompt = true } = options;
     try {
-      return this.#templateFor(functions).render({
+      return this.#getTemplate(functions).render({
         ...this.#specialTokens,
         ...this.#reasoningVariables(options.reasoningEffort),
         ...variables,
@@ -103,7 +103,7 @@ export class ChatTemplate {
     }
   }
 
-  #templateFor(functions: readonly ToolFunction[]): Template {
+  #getTemplate(functions: readonly ToolFunction[]): Template {
     const hasOwn = functions.length > 0 && this.#sources.has("tool_use");
     const name = hasOwn ? "tool_use" : this.#sources.keys().next().value!;
     const known = this.#templates.get(name);
@@ -155,12 +155,12 @@ export class ChatTemplate {
     const numLeading = firstOther < 0 ? messages.length : firstOther;
     const isLater = messages.slice(numLeading).some(isSystem);
     if (isLater && !(this.#takesLaterSystem ??= this.#probeSystem([FIRST, USER, SECOND]))) {
-      return withFirstSystem(messages.filter(isSystem), messages.filter((each) => !isSystem(each)));
+      return putSystemFirst(messages.filter(isSystem), messages.filter((each) => !isSystem(each)));
     }
     if (numLeading < 2 || (this.#takesTwoSystem ??= this.#probeSystem([FIRST, SECOND, USER]))) {
       return messages;
     }
-    return withFirstSystem(messages.slice(0, numLeading), messages.slice(numLeading));
+    return putSystemFirst(messages.slice(0, numLeading), messages.slice(numLeading));
   }
 
   #probeSystem(messages: readonly TemplateMessage[]): boolean {
@@ -221,7 +221,7 @@ function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
   return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
 }
 
-function withFirstSystem(
+function putSystemFirst(
   system: readonly TemplateMessage[],
   others: readonly TemplateMessage[],
 ): TemplateMessage[] {

@@ -105,7 +105,7 @@ export function fitCalls(
     const { tool_calls: calls, tool_call_id: id, ...others } = message;
     if (calls !== undefined && !showsCalls) {
       const { content } = message;
-      const text = textOfCalls(calls, format);
+      const text = writeCalls(calls, format);
       return {
         ...others,
         content: typeof content === "string"
@@ -123,7 +123,7 @@ export function fitCalls(
   });
 }
 
-function textOfCalls(calls: readonly TemplateCall[], { markup, writeCall }: CallFormat): string {
+function writeCalls(calls: readonly TemplateCall[], { markup, writeCall }: CallFormat): string {
   const write = writeCall ?? ((name, values) => JSON.stringify({ name, arguments: values }));
   const written = calls.map(({ function: called }) =>
     write(called.name, parseArguments(called.arguments.text))
@@ -174,7 +174,7 @@ interface Template {
  *
  * @throws {HearthError} `unsupported_by_model` when there are tools or calls, and the template does not render them.
  */
-export function renderOptions(
+export function makeRenderOptions(
   { messages, prompt, tools }: Conversation,
   template: Template | undefined,
 ): RenderOptions {

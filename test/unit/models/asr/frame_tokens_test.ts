@@ -79,7 +79,7 @@ const FRAME = 0.02;
 /** Calls `giveFrames()` with times in frames, and returns times in frames. */
 function give(spans: readonly (readonly [number, number])[], end: number): [number, number][] {
   const seconds = spans.map(([from, to]) => ({ start: from * FRAME, end: to * FRAME }));
-  const options = { startSeconds: 0, endSeconds: end * FRAME, frameSeconds: FRAME };
+  const options = { start: 0, end: end * FRAME, frameLength: FRAME };
   return giveFrames(seconds, options).map(({ start, end }) => [
     Number((start / FRAME).toFixed(6)),
     Number((end / FRAME).toFixed(6)),

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import {
   findLanguages,
-  languageName,
   requireLanguage,
+  toLanguageName,
 } from "../../../../src/models/asr/recogniser.ts";
 
 function find(path: string, config: Record<string, unknown> = {}): readonly string[] {
@@ -26,6 +26,6 @@ Deno.test("requireLanguage() names the supported languages", () => {
   assert.throws(() => requireLanguage([], "de"), error(/leave out this field\.$/));
 });
 
-Deno.test("languageName() is empty if the language is unknown", () => {
-  assert.deepEqual([languageName("pt"), languageName(undefined)], ["portuguese", ""]);
+Deno.test("toLanguageName() is empty if the language is unknown", () => {
+  assert.deepEqual([toLanguageName("pt"), toLanguageName(undefined)], ["portuguese", ""]);
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { readAlignmentHeads, ruleAfter } from "../../../../src/models/asr/whisper_config.ts";
+import { determineRule, readAlignmentHeads } from "../../../../src/models/asr/whisper_config.ts";
 
 const CONFIG = { vocabSize: 2501, timestampsStart: 1000, lastFirstTimestamp: 1050 };
 const ALL = { allowsText: true, allowsEnd: true, lastTimestamp: 2500 };
 
-Deno.test("ruleAfter() starts a window with a timestamp of its first second", () => {
-  assert.deepEqual(ruleAfter([], CONFIG), {
+Deno.test("determineRule() starts a window with a timestamp of its first second", () => {
+  assert.deepEqual(determineRule([], CONFIG), {
     allowsText: false,
     allowsEnd: false,
     firstTimestamp: 1000,
@@ -13,22 +13,22 @@ Deno.test("ruleAfter() starts a window with a timestamp of its first second", ()
   });
 });
 
-Deno.test("ruleAfter() allows text and the end, but no timestamp, after an opening timestamp", () => {
+Deno.test("determineRule() allows text and the end, but no timestamp, after an opening timestamp", () => {
   for (const tokens of [[1010], [1000, 5, 1020, 1020], [1000, 5, 1020, 1100]]) {
-    assert.deepEqual(ruleAfter(tokens, CONFIG), { ...ALL, firstTimestamp: 2501 });
+    assert.deepEqual(determineRule(tokens, CONFIG), { ...ALL, firstTimestamp: 2501 });
   }
 });
 
-Deno.test("ruleAfter() allows text, the end and only later timestamps within text", () => {
-  assert.deepEqual(ruleAfter([1010, 5], CONFIG), { ...ALL, firstTimestamp: 1011 });
-  assert.deepEqual(ruleAfter([1010, 5, 1020, 1030, 5, 6], CONFIG), {
+Deno.test("determineRule() allows text, the end and only later timestamps within text", () => {
+  assert.deepEqual(determineRule([1010, 5], CONFIG), { ...ALL, firstTimestamp: 1011 });
+  assert.deepEqual(determineRule([1010, 5, 1020, 1030, 5, 6], CONFIG), {
     ...ALL,
     firstTimestamp: 1031,
   });
 });
 
-Deno.test("ruleAfter() requires another timestamp or the end after a closing one", () => {
-  assert.deepEqual(ruleAfter([1010, 5, 1020], CONFIG), {
+Deno.test("determineRule() requires another timestamp or the end after a closing one", () => {
+  assert.deepEqual(determineRule([1010, 5, 1020], CONFIG), {
     allowsText: false,
     allowsEnd: true,
     firstTimestamp: 1020,

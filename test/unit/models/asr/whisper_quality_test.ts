@@ -12,7 +12,7 @@ import {
   type Attempt,
   decodeWithFallback,
   isGoodEnough,
-  temperaturesFrom,
+  listTemperatures,
 } from "../../../../src/models/asr/window_decoder.ts";
 
 const CONFIG: WhisperConfig = {
@@ -88,8 +88,8 @@ Deno.test("isGoodEnough() accepts unlikely text of a window that is probably sil
   assert.ok(!isGoodEnough({ meanLogprob: -0.1, compressionRatio: 2.5, noSpeechProbability: 0.9 }));
 });
 
-Deno.test("temperaturesFrom() rises to 1 in steps of 0.2", () => {
-  const shown = (first: number) => temperaturesFrom(first).map((each) => Number(each.toFixed(2)));
+Deno.test("listTemperatures() rises to 1 in steps of 0.2", () => {
+  const shown = (first: number) => listTemperatures(first).map((each) => Number(each.toFixed(2)));
   assert.deepEqual(shown(0), [0, 0.2, 0.4, 0.6, 0.8, 1]);
   assert.deepEqual(shown(0.5), [0.5, 0.7, 0.9]);
   assert.deepEqual(shown(1), [1]);

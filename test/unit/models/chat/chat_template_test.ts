@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { JsonText } from "../../../../src/jinja/template.ts";
 import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
 import {
-  renderOptions,
+  makeRenderOptions,
   toTemplateMessages,
 } from "../../../../src/models/text/chat/template_message.ts";
 import {
@@ -113,7 +113,7 @@ Deno.test("ChatTemplate.takesTools detects whether the template renders tools", 
   assert.equal(named.render([CONVERSATION[2]]), "[user]Hi");
 });
 
-Deno.test("renderOptions() refuses tools if the template does not render them", () => {
+Deno.test("makeRenderOptions() refuses tools if the template does not render them", () => {
   const template = makeTemplate(ROLES);
   const tools = { functions: FUNCTIONS, choice: "auto", isParallel: true } as const;
   const base = { type: "chat", requestId: "x", options: { stop: [], n: 1 } } as const;
@@ -124,11 +124,11 @@ Deno.test("renderOptions() refuses tools if the template does not render them", 
       { ...base, messages: [user, { role: "tool", content: "x" } as const] },
     ]
   ) {
-    assert.throws(() => renderOptions(task, template), { kind: "unsupported_by_model" });
-    assert.throws(() => renderOptions(task, undefined), { kind: "unsupported_by_model" });
+    assert.throws(() => makeRenderOptions(task, template), { kind: "unsupported_by_model" });
+    assert.throws(() => makeRenderOptions(task, undefined), { kind: "unsupported_by_model" });
   }
   const none = { ...base, messages: [user], tools: { ...tools, choice: "none" } as const };
-  assert.deepEqual(renderOptions(none, template).functions, []);
+  assert.deepEqual(makeRenderOptions(none, template).functions, []);
 });
 
 Deno.test("ChatTemplate.render() sets enable_thinking and reasoning_effort from the requested effort", () => {

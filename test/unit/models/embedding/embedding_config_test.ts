@@ -4,7 +4,7 @@ import { CATALOGUE } from "../../../../src/hub/catalogue.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
 import {
   type EmbeddingConfig,
-  knownDefaults,
+  findKnownDefaults,
   readEmbeddingConfig,
 } from "../../../../src/models/embedding/embedding_config.ts";
 
@@ -22,7 +22,7 @@ async function read(files: Readonly<Record<string, unknown>>): Promise<Embedding
   }
 }
 
-Deno.test("knownDefaults() recognizes families by their names", () => {
+Deno.test("findKnownDefaults() recognizes families by their names", () => {
   const poolings = {
     "Xenova/bge-small-en-v1.5": "cls",
     "Xenova/bge-m3": "cls",
@@ -34,15 +34,15 @@ Deno.test("knownDefaults() recognizes families by their names", () => {
     "somebody/something-else": "mean",
   };
   for (const [name, pooling] of Object.entries(poolings)) {
-    assert.equal(knownDefaults(name).pooling, pooling, name);
+    assert.equal(findKnownDefaults(name).pooling, pooling, name);
   }
-  assert.equal(knownDefaults("intfloat/e5-base-v2").query, "query: ");
-  assert.equal(knownDefaults("intfloat/multilingual-e5-large-instruct").query, undefined);
+  assert.equal(findKnownDefaults("intfloat/e5-base-v2").query, "query: ");
+  assert.equal(findKnownDefaults("intfloat/multilingual-e5-large-instruct").query, undefined);
 });
 
-Deno.test("knownDefaults() has a query prompt for each model of the catalogue that was trained with one", () => {
+Deno.test("findKnownDefaults() has a query prompt for each model of the catalogue that was trained with one", () => {
   const without = Object.values(CATALOGUE.embedding)
-    .filter((id) => knownDefaults(id).query === undefined);
+    .filter((id) => findKnownDefaults(id).query === undefined);
   assert.deepEqual(without, ["onnx-community/all-MiniLM-L6-v2-ONNX", "Xenova/bge-m3"]);
 });
 

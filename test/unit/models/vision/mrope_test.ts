@@ -1,19 +1,22 @@
 import assert from "node:assert/strict";
 import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
-import { mropePositions, VisionPrompt } from "../../../../src/models/vision/vision_prompt.ts";
+import {
+  computeMropePositions,
+  VisionPrompt,
+} from "../../../../src/models/vision/vision_prompt.ts";
 import { Tokenizer } from "../../../../src/tokenizer/tokenizer.ts";
 
-function getPositions(...args: Parameters<typeof mropePositions>) {
-  const { prompt, offset } = mropePositions(...args);
+function getPositions(...args: Parameters<typeof computeMropePositions>) {
+  const { prompt, offset } = computeMropePositions(...args);
   return { prompt: prompt.map((section) => [...section]), offset };
 }
 
-Deno.test("mropePositions() counts text equally in all sections", () => {
+Deno.test("computeMropePositions() counts text equally in all sections", () => {
   const text = [0, 1, 2];
   assert.deepEqual(getPositions(3, []), { prompt: [text, text, text], offset: 0 });
 });
 
-Deno.test("mropePositions() continues after the longer side of each image", () => {
+Deno.test("computeMropePositions() continues after the longer side of each image", () => {
   const spans = [
     { start: 1, grid: [1, 2, 3] },
     { start: 8, grid: [1, 2, 1] },
@@ -28,7 +31,7 @@ Deno.test("mropePositions() continues after the longer side of each image", () =
   });
 });
 
-Deno.test("mropePositions() gives the frames of a video their times", () => {
+Deno.test("computeMropePositions() gives the frames of a video their times", () => {
   assert.deepEqual(getPositions(5, [{ start: 0, grid: [2, 1, 2] }]), {
     prompt: [[0, 0, 1, 1, 2], [0, 0, 0, 0, 2], [0, 1, 0, 1, 2]],
     offset: -2,
@@ -59,5 +62,5 @@ Deno.test("VisionPrompt counts an image's tokens as they are written, even if th
     media: { image: { placeholder: "<Image>" } },
   });
   const text = "<Image><Image>";
-  assert.equal(prompt.numRows("image", text), 2);
+  assert.equal(prompt.countRows("image", text), 2);
 });

@@ -7,13 +7,13 @@
 import {
   type CallFormat,
   type CallParsing,
+  makeMarkedFormat,
   type MarkedFormat,
-  markedFormat,
   type Parsing,
 } from "../call_format.ts";
 import {
-  argumentsCallGrammar,
-  jsonCallGrammar,
+  makeArgumentsCallGrammar,
+  makeJsonCallGrammar,
   readArguments,
   readJsonCalls,
 } from "../json_call.ts";
@@ -31,7 +31,7 @@ const TAGGED: MarkedFormat = {
   open: "\n",
   separator: `\n${END}\n${START}\n`,
   close: `\n${END}`,
-  call: jsonCallGrammar,
+  call: makeJsonCallGrammar,
 };
 
 /**
@@ -39,14 +39,14 @@ const TAGGED: MarkedFormat = {
  *
  * @see https://github.com/NousResearch/Hermes-Function-Calling
  */
-export const HERMES = markedFormat(TAGGED);
+export const HERMES = makeMarkedFormat(TAGGED);
 
 /**
  * SmolLM3: calls as in the Hermes format, or `<code>f(city="Paris")</code>` if the template was given `python_tools`.
  *
  * @see https://huggingface.co/HuggingFaceTB/SmolLM3-3B
  */
-export const SMOLLM3 = markedFormat({
+export const SMOLLM3 = makeMarkedFormat({
   ...TAGGED,
   name: "smollm3",
   matches: (template) => template.includes("xml_tools") && template.includes("python_tools"),
@@ -67,7 +67,7 @@ const LISTED = {
   open: "[",
   separator: ", ",
   close: "]",
-  call: jsonCallGrammar,
+  call: makeJsonCallGrammar,
 };
 
 /**
@@ -75,7 +75,7 @@ const LISTED = {
  *
  * @see https://www.ibm.com/granite/docs/models/granite
  */
-export const GRANITE = markedFormat({
+export const GRANITE = makeMarkedFormat({
   ...LISTED,
   name: "granite",
   matches: (template) => template.includes(PIPED) && !template.includes("<|/tool|>"),
@@ -89,7 +89,7 @@ export const GRANITE = markedFormat({
  *
  * @see https://huggingface.co/microsoft/Phi-4-mini-instruct
  */
-export const PHI = markedFormat({
+export const PHI = makeMarkedFormat({
   ...LISTED,
   name: "phi",
   matches: (template) => template.includes("<|/tool|>") || template.includes("functools["),
@@ -119,7 +119,7 @@ const NAME = /[\w.:/-]/;
  *
  * @see https://huggingface.co/deepseek-ai/DeepSeek-V3
  */
-export const DEEPSEEK = markedFormat({
+export const DEEPSEEK = makeMarkedFormat({
   name: "deepseek",
   matches: (template) => template.includes(CALL),
   starts: [CALLS],
@@ -130,7 +130,7 @@ export const DEEPSEEK = markedFormat({
   separator: "\n",
   close: CALLS_END,
   call: (called, param) =>
-    argumentsCallGrammar(called, {
+    makeArgumentsCallGrammar(called, {
       param,
       head: `${CALL}function${SEPARATOR}${called.name}\n${FENCE}json\n`,
       tail: `\n${FENCE}${CALL_END}`,
@@ -147,7 +147,7 @@ export const DEEPSEEK_V31: CallFormat = {
     separator: "",
     call: (called, param) => {
       const head = `${CALL}${called.name}${SEPARATOR}`;
-      return argumentsCallGrammar(called, { param, head, tail: CALL_END });
+      return makeArgumentsCallGrammar(called, { param, head, tail: CALL_END });
     },
   },
 };
@@ -181,7 +181,7 @@ const [TOOL_CALLS, ARGS, CALL_ID] = ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"];
 const ID_LENGTH = 9;
 const ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-function newCallId(): string {
+function makeCallId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_LENGTH));
   return Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join("");
 }
@@ -209,19 +209,19 @@ function toCallId(id: string): string {
  *
  * @see https://docs.mistral.ai/capabilities/function_calling/
  */
-export const MISTRAL = markedFormat({
+export const MISTRAL = makeMarkedFormat({
   name: "mistral",
   matches: (template) => template.includes(TOOL_CALLS),
   starts: [TOOL_CALLS],
   end: "",
   markers: [TOOL_CALLS, ARGS, CALL_ID],
-  newCallId,
+  makeCallId,
   toCallId,
   readCalls: readMistral,
   open: "[",
   separator: ", ",
   close: "]",
-  call: jsonCallGrammar,
+  call: makeJsonCallGrammar,
 });
 
 /** Mistral's templates from version 11: `[TOOL_CALLS]f[ARGS]{…}`. */
@@ -236,7 +236,7 @@ export const MISTRAL_ARGS: CallFormat = {
     close: "",
     call: (called, param) => {
       const head = `${called.name}${ARGS}`;
-      return argumentsCallGrammar(called, { param, head, tail: "" });
+      return makeArgumentsCallGrammar(called, { param, head, tail: "" });
     },
   },
 };

@@ -4,19 +4,19 @@
  *
  * @module
  */
-import { argumentsCallGrammar, escape, readJsonCalls } from "../json_call.ts";
+import { escape, makeArgumentsCallGrammar, readJsonCalls } from "../json_call.ts";
 import {
   type CallFormat,
   type CallParsing,
+  makeMarkedFormat,
   type MarkedFormat,
-  markedFormat,
   MAX_NESTING,
   type Parsing,
   type TextReader,
 } from "../call_format.ts";
 import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/grammar.ts";
 import type { ToolFunction } from "../../../task.ts";
-import { listGrammar, listParameters } from "../parameters.ts";
+import { listParameters, makeListGrammar } from "../parameters.ts";
 
 const [START, END] = ["<|tool_call_start|>", "<|tool_call_end|>"];
 const FENCE = "```";
@@ -39,16 +39,16 @@ const LISTED: MarkedFormat = {
   open: "[",
   separator: ", ",
   close: `]${END}`,
-  call: pythonCallGrammar,
+  call: makePythonCallGrammar,
 };
-export const LFM2 = markedFormat(LISTED);
+export const LFM2 = makeMarkedFormat(LISTED);
 
 /**
  * MiniCPM 3 and 4: a block of Python, with one call per line, between the same markers.
  *
  * @see https://huggingface.co/openbmb/MiniCPM3-4B
  */
-export const MINICPM = markedFormat({
+export const MINICPM = makeMarkedFormat({
   ...LISTED,
   name: "minicpm",
   matches: (template) => template.includes(START) && template.includes(`${FENCE}python`),
@@ -92,7 +92,7 @@ export const LLAMA: CallFormat = {
     close: "",
     call: (called, param) => {
       const head = `${JSON.stringify(called.name).slice(1)}, "parameters": `;
-      return argumentsCallGrammar(called, { param, head, tail: "}" });
+      return makeArgumentsCallGrammar(called, { param, head, tail: "}" });
     },
   },
 };
@@ -124,7 +124,7 @@ function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
   let hasCalls = false;
   for (;;) {
     const found = (yield* readJsonCalls(parsing, callTest)) ||
-      (yield* readPythonCalls(builtIn(parsing), hasTag ? () => true : isNamed));
+      (yield* readPythonCalls(renameBuiltIn(parsing), hasTag ? () => true : isNamed));
     if (!found) return hasCalls;
     hasCalls = true;
     yield* reader.skipSpace();
@@ -138,8 +138,8 @@ function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
   }
 }
 
-/** Llama's built-in tools are methods: `brave_search.call(…)` calls `brave_search`. */
-function builtIn(parsing: CallParsing): CallParsing {
+/** Removes the method's name from calls of Llama's built-in tools: `brave_search.call(…)` calls `brave_search`. */
+function renameBuiltIn(parsing: CallParsing): CallParsing {
   const { sink } = parsing;
   return {
     ...parsing,
@@ -316,14 +316,14 @@ function isWritable(name: string): boolean {
   return name !== "" && Array.from(name).every((character) => KEY.test(character));
 }
 
-/** The grammar of a Python call with JSON values, which models that write Python also understand. */
-function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
+/** Makes the grammar of a Python call with JSON values, which models that write Python also understand. */
+function makePythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
   const named = listParameters(called, { param, isWritable })
     .map(({ name, isRequired, grammar }) => ({
       isRequired,
       grammar: sequence(text(`${name}=`), grammar),
     }));
-  return sequence(text(`${called.name}(`), listGrammar(named, ", "), text(")"));
+  return sequence(text(`${called.name}(`), makeListGrammar(named, ", "), text(")"));
 }
 
 /** Writes a Python call with JSON values. */

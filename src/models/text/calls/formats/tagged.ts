@@ -8,13 +8,13 @@ import type { ToolFunction } from "../../../task.ts";
 import {
   type CallFormat,
   type CallParsing,
-  markedFormat,
+  makeMarkedFormat,
   MAX_NESTING,
   type Parsing,
   type TextReader,
 } from "../call_format.ts";
 import { escape, readString } from "../json_call.ts";
-import { findTypes, isText, listGrammar, listParameters, rawToJson } from "../parameters.ts";
+import { findTypes, isText, listParameters, makeListGrammar, rawToJson } from "../parameters.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
 
@@ -44,7 +44,7 @@ interface TaggedFormat {
  *
  * @see https://huggingface.co/zai-org/GLM-4.5
  */
-export const GLM = taggedFormat({
+export const GLM = makeTaggedFormat({
   name: "glm",
   matches: (template) => template.includes("<arg_key>"),
   called: ["", ""],
@@ -60,7 +60,7 @@ export const GLM = taggedFormat({
  *
  * @see https://huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct
  */
-export const QWEN_XML = taggedFormat({
+export const QWEN_XML = makeTaggedFormat({
   name: "qwen_xml",
   matches: (template) => template.includes("<function=") && template.includes("<parameter="),
   called: ["<function=", ">"],
@@ -75,11 +75,11 @@ function isWritable(name: string): boolean {
   return name !== "" && name.trim() === name && !/[<>\n]/.test(name);
 }
 
-function taggedFormat(format: TaggedFormat): CallFormat {
+function makeTaggedFormat(format: TaggedFormat): CallFormat {
   const { name, matches, markers = [], called, key, value, isInLines, end } = format;
   const lineBreak = isInLines ? "\n" : "";
   const close = `${lineBreak}${END}`;
-  return markedFormat({
+  return makeMarkedFormat({
     ...{ name, matches, close },
     starts: [START],
     end: END,
@@ -186,14 +186,14 @@ interface Marks {
  *
  * @see https://ai.google.dev/gemma/docs/functiongemma/formatting-and-best-practices
  */
-export const FUNCTION_GEMMA = gemmaFormat("function_gemma", {
+export const FUNCTION_GEMMA = makeGemmaFormat("function_gemma", {
   start: "<start_function_call>",
   end: "<end_function_call>",
   quote: "<escape>",
 });
 
 /** Gemma 4: `<|tool_call>call:f{city:<|"|>Paris<|"|>}<tool_call|>`. */
-export const GEMMA = gemmaFormat("gemma", {
+export const GEMMA = makeGemmaFormat("gemma", {
   start: "<|tool_call>",
   end: "<tool_call|>",
   quote: '<|"|>',
@@ -202,9 +202,9 @@ export const GEMMA = gemmaFormat("gemma", {
 /** Keys that are written without quotation marks. */
 const PLAIN_KEY = /^[^\s:{},"<]+$/;
 
-function gemmaFormat(name: string, marks: Marks): CallFormat {
+function makeGemmaFormat(name: string, marks: Marks): CallFormat {
   const { start, end, quote } = marks;
-  return markedFormat({
+  return makeMarkedFormat({
     ...{ name, end },
     matches: (template) => template.includes(start),
     starts: [start],
@@ -213,11 +213,11 @@ function gemmaFormat(name: string, marks: Marks): CallFormat {
     open: "",
     separator: `${end}${start}`,
     close: end,
-    call: (called, param) => gemmaCallGrammar(called, { param, quote }),
+    call: (called, param) => makeGemmaCallGrammar(called, { param, quote }),
   });
 }
 
-function gemmaCallGrammar(
+function makeGemmaCallGrammar(
   called: ToolFunction,
   { param, quote }: { readonly param: string; readonly quote: string },
 ): GrammarSpec {
@@ -232,7 +232,7 @@ function gemmaCallGrammar(
       : sequence(text(`${key}:`), grammar);
     return { isRequired, grammar: field };
   });
-  return sequence(text(`call:${called.name}{`), listGrammar(named, ","), text("}"));
+  return sequence(text(`call:${called.name}{`), makeListGrammar(named, ","), text("}"));
 }
 
 function* readGemmaCall({ reader, sink }: CallParsing, quote: string): Parsing<boolean> {
