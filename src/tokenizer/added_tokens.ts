@@ -5,6 +5,7 @@
  */
 import { BudgetError } from "./regex/matcher.ts";
 import type { ConfigReader } from "./config_reader.ts";
+import type { Vocabulary } from "./vocabulary.ts";
 import { trimEnd, trimStart } from "./normalizers.ts";
 import { RUST_WORD } from "./regex/char_set.ts";
 
@@ -24,24 +25,29 @@ export interface AddedToken {
 }
 
 /**
- * Reads an entry of `added_tokens`.
- *
- * @param id finds a token's id in the vocabulary, which has precedence over the entry's own.
+ * Reads `added_tokens`. Like the Rust library, it ignores the ids in the file: a token has its id in the vocabulary, and
+ * others follow the vocabulary in the order of the file.
  */
-export function readAddedToken(
-  reader: ConfigReader,
-  id: (content: string) => number | undefined,
-): AddedToken {
-  const content = reader.string("content");
-  const special = reader.boolean("special", false);
-  return {
-    id: id(content) ?? reader.number("id"),
-    ...{ content, special },
-    isNormalized: reader.boolean("normalized", !special),
-    isSingleWord: reader.boolean("single_word", false),
-    stripsLeft: reader.boolean("lstrip", false),
-    stripsRight: reader.boolean("rstrip", false),
-  };
+export function readAddedTokens(
+  readers: readonly ConfigReader[],
+  vocabulary: Pick<Vocabulary, "numEntries" | "tokenToId">,
+): AddedToken[] {
+  const added = new Map<string, AddedToken>();
+  let nextId = vocabulary.numEntries;
+  for (const reader of readers) {
+    const content = reader.string("content");
+    if (content === "") continue;
+    const special = reader.boolean("special", false);
+    added.set(content, {
+      id: vocabulary.tokenToId(content) ?? added.get(content)?.id ?? nextId++,
+      ...{ content, special },
+      isNormalized: reader.boolean("normalized", !special),
+      isSingleWord: reader.boolean("single_word", false),
+      stripsLeft: reader.boolean("lstrip", false),
+      stripsRight: reader.boolean("rstrip", false),
+    });
+  }
+  return [...added.values()];
 }
 
 /**

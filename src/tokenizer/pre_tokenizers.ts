@@ -61,21 +61,20 @@ export function readPreTokenizer(reader: ConfigReader): PreTokenizer {
 
 /** Makes a pre-tokenizer that splits each word by itself. */
 function mapWords(split: (word: string) => readonly string[]): PreTokenizer {
-  return ({ words, isFirst }) => ({ words: words.flatMap(split), isFirst });
-}
-
-function splitBy(pattern: Pattern, behavior: SplitBehavior, isInverted = false): PreTokenizer {
   return ({ words, isFirst }) => {
     const parts: string[] = [];
     for (const word of words) {
-      const split = splitAt(word, pattern.findAll(word), { behavior, isInverted });
-      for (const part of split) parts.push(part);
+      for (const part of split(word)) parts.push(part);
     }
     return {
       words: parts,
       isFirst: isFirst && parts.length > 0 && words[0]!.startsWith(parts[0]!),
     };
   };
+}
+
+function splitBy(pattern: Pattern, behavior: SplitBehavior, isInverted = false): PreTokenizer {
+  return mapWords((word) => splitAt(word, pattern.findAll(word), { behavior, isInverted }));
 }
 
 /** A pattern that matches single characters of a set. */
@@ -105,9 +104,10 @@ function readByteLevel(reader: ConfigReader): PreTokenizer {
     : undefined;
   return (text) => {
     const spaced = addsSpace
-      ? mapWords((word) => [word.startsWith(" ") ? word : ` ${word}`])(text)
-      : text;
-    const { words, isFirst } = split?.(spaced) ?? spaced;
+      ? text.words.map((word) => word.startsWith(" ") ? word : ` ${word}`)
+      : text.words;
+    const given = { words: spaced, isFirst: text.isFirst };
+    const { words, isFirst } = split?.(given) ?? given;
     return { words: words.map(spellBytes), isFirst };
   };
 }

@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../base/errors.ts";
 import { BudgetError } from "./regex/matcher.ts";
-import { type AddedToken, AddedTokenFinder, readAddedToken } from "./added_tokens.ts";
+import { type AddedToken, AddedTokenFinder, readAddedTokens } from "./added_tokens.ts";
 import { BpeModel } from "./bpe.ts";
 import { ConfigReader } from "./config_reader.ts";
 import { type Decoder, readDecoder } from "./decoders.ts";
@@ -45,6 +45,8 @@ export class Tokenizer {
    * Added tokens as they occur in texts. The texts of tokens that are searched for in normalized text are normalized.
    */
   readonly #addedTexts = new Map<number, string>();
+  /** Texts of the special tokens. A token of the vocabulary with the same text is left out, too. */
+  readonly #specialTexts: ReadonlySet<string>;
   readonly #numAddedIds: number;
   readonly #finder: AddedTokenFinder;
   /** Finds the added tokens that are searched for in normalized text. */
@@ -67,13 +69,13 @@ export class Tokenizer {
     this.#normalize = read("normalizer", readNormalizer);
     this.#preTokenize = read("pre_tokenizer", readPreTokenizer);
     this.#decode = read("decoder", readDecoder);
-    const vocabulary = this.#model.vocabulary;
     const added = reader.has("added_tokens")
-      ? reader.parts("added_tokens").map((part) =>
-        readAddedToken(part, (content) => vocabulary.tokenToId(content))
-      ).filter(({ content }) => content !== "")
+      ? readAddedTokens(reader.parts("added_tokens"), this.#model.vocabulary)
       : [];
     this.addedTokens = new Map(added.map((token) => [token.id, token]));
+    this.#specialTexts = new Set(
+      added.filter(({ special }) => special).map(({ content }) => content),
+    );
     this.#numAddedIds = added.reduce((most, { id }) => Math.max(most, id + 1), 0);
     for (const { content, id, isNormalized } of added) {
       this.#addedIds.set(content, id);
@@ -139,9 +141,9 @@ export class Tokenizer {
   } = {}): string {
     const tokens: string[] = [];
     for (const id of ids) {
-      if (skipsSpecial && this.addedTokens.get(id)?.special) continue;
       const token = this.idToToken(id);
-      if (token !== undefined) tokens.push(token);
+      if (token === undefined || (skipsSpecial && this.#specialTexts.has(token))) continue;
+      tokens.push(token);
     }
     const decode = this.#decode;
     return decode === undefined ? tokens.join(" ") : withinBudget(() => decode(tokens)).join("");

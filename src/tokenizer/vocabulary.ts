@@ -11,10 +11,16 @@ import { BudgetError } from "./regex/matcher.ts";
 export class Vocabulary {
   readonly #ids = new Map<string, number>();
   readonly #tokens: (string | undefined)[] = [];
+  #numEntries = 0;
 
   /** The largest id plus one. */
   get numIds(): number {
     return this.#tokens.length;
+  }
+
+  /** Number of entries; a token that is listed twice counts twice. */
+  get numEntries(): number {
+    return this.#numEntries;
   }
 
   /** @throws {StartupError} when the id is invalid. */
@@ -26,6 +32,7 @@ export class Vocabulary {
         }]: want a whole number from 0 to ${MAX_TOKEN_ID}, saw ${JSON.stringify(id)}.`,
       );
     }
+    this.#numEntries++;
     this.#ids.set(token, id);
     // Most files list tokens in the order of their ids; pushing them keeps the array without holes.
     if (id === this.#tokens.length) this.#tokens.push(token);
