@@ -1,6 +1,6 @@
 /**
- * Reads HTTP/1.1 responses (RFC 9112) from a connection to a model's process. That process is a server of this program,
- * so its responses are assumed to be well-formed.
+ * Reads HTTP/1.1 responses (RFC 9112) from a connection to a model's process. The process runs this program's own
+ * server, so its responses are assumed to be well-formed.
  *
  * @module
  */
@@ -26,14 +26,14 @@ export interface AnswerHead {
 /** How the end of a body is found. */
 type Framing =
   | { readonly type: "length"; left: number }
-  /** `left` is the number of bytes still to come of the current chunk; `undefined` before the first. */
+  /** `left` is the number of bytes of the current chunk that are still to come; `undefined` before the first chunk. */
   | { readonly type: "chunks"; left: number | undefined }
   | { readonly type: "close" };
 
 /** Reads one response after another: the head, then the body up to its end. */
 export class AnswerReader {
   readonly #connection: Pick<Deno.Conn, "read">;
-  /** Bytes that were read but not passed on yet. */
+  /** Bytes that were read from the connection and not returned yet. */
   #rest: Buffer = NOTHING;
   #readBytes = FIRST_READ_BYTES;
   #framing: Framing = { type: "length", left: 0 };
@@ -50,7 +50,7 @@ export class AnswerReader {
       this.#rest.length === 0;
   }
 
-  /** Bytes that were read after the last head. A connection that leaves HTTP continues with them. */
+  /** Bytes that were read after the last head. After an upgrade, they are the first bytes of the new protocol. */
   get rest(): Uint8Array {
     return this.#rest;
   }
@@ -78,9 +78,9 @@ export class AnswerReader {
   }
 
   /**
-   * Reads what has arrived of the body, or waits for the next bytes.
+   * Returns the bytes of the body that have arrived, or waits for the next ones.
    *
-   * @returns `undefined` at its end.
+   * @returns `undefined` at the end of the body.
    * @throws {Error} when the connection ends first.
    */
   async readBody(): Promise<Uint8Array<ArrayBuffer> | undefined> {
@@ -88,7 +88,7 @@ export class AnswerReader {
     if (framing.type === "chunks") return await this.#readChunks(framing);
     if (framing.type === "length" && framing.left === 0) return undefined;
     if (this.#rest.length === 0 && !await this.#readMore()) {
-      if (framing.type === "length") throw cutOff();
+      if (framing.type === "length") throw cutOffError();
       this.#framing = { type: "length", left: 0 };
       return undefined;
     }
@@ -103,18 +103,18 @@ export class AnswerReader {
     framing: Framing & { type: "chunks" },
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const chunks: Uint8Array<ArrayBuffer>[] = [];
-    // One line break ends the last chunk, and another one ends the size of the next chunk.
+    // A line break ends the chunk just read, and another one ends the line with the size of the next chunk.
     const hasNext = () => framing.left === 0 && this.#rest.includes(LINE_END, LINE_END.length);
     while (chunks.length === 0 || hasNext()) {
       if (framing.left === 0) await this.#readTo(LINE_END);
       if (!framing.left) framing.left = parseInt(await this.#readTo(LINE_END), 16);
       if (framing.left === 0) {
-        // There are no trailers.
+        // This server sends no trailers, so only a blank line follows.
         await this.#readTo(LINE_END);
         this.#framing = { type: "length", left: 0 };
         break;
       }
-      if (this.#rest.length === 0 && !await this.#readMore()) throw cutOff();
+      if (this.#rest.length === 0 && !await this.#readMore()) throw cutOffError();
       const chunk = this.#take(Math.min(framing.left, this.#rest.length));
       chunks.push(chunk);
       framing.left -= chunk.length;
@@ -132,7 +132,7 @@ export class AnswerReader {
         this.#take(length + end.length);
         return text;
       }
-      if (this.#rest.length > MAX_HEAD_BYTES || !await this.#readMore()) throw cutOff();
+      if (this.#rest.length > MAX_HEAD_BYTES || !await this.#readMore()) throw cutOffError();
     }
   }
 
@@ -146,8 +146,10 @@ export class AnswerReader {
   async #readMore(): Promise<boolean> {
     const bytes = Buffer.allocUnsafeSlow(this.#readBytes);
     const count = await this.#connection.read(bytes);
-    if (count === null) this.#hasEnded = true;
-    if (count === null) return false;
+    if (count === null) {
+      this.#hasEnded = true;
+      return false;
+    }
     if (count === bytes.length) this.#readBytes = READ_BYTES;
     const read = bytes.subarray(0, count);
     this.#rest = this.#rest.length === 0 ? read : Buffer.concat([this.#rest, read]);
@@ -166,6 +168,6 @@ function chooseFraming(method: string, status: number, headers: Headers): Framin
   return length === null ? { type: "close" } : { type: "length", left: Number(length) };
 }
 
-function cutOff(): Error {
+function cutOffError(): Error {
   return new Error("the connection ended before the end of the response");
 }

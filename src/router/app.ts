@@ -9,7 +9,12 @@ import { HearthError } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
 import { addRoutes, describedRoutes } from "../server/http/app.ts";
 import { guard, listBothPaths, requireApiKey } from "../server/http/access.ts";
-import { answerError, explainForeignPath, identify, plainPath } from "../server/http/requests.ts";
+import {
+  answerError,
+  explainForeignPath,
+  toPlainPath,
+  trackRequests,
+} from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
@@ -37,8 +42,8 @@ interface RouterDeps extends StopDeps {
 function createRouterApp(deps: RouterDeps): App {
   const { pool, settings } = deps;
   const metrics = new RouterMetrics(pool);
-  const app = new Hono<Env>({ getPath: plainPath });
-  app.use(identify({
+  const app = new Hono<Env>({ getPath: toPlainPath });
+  app.use(trackRequests({
     begin: (call) => call.set("model", "none"),
     end: (call, ended) => {
       metrics.requests.observe(call.get("model")!, ended);
@@ -59,13 +64,13 @@ function createRouterApp(deps: RouterDeps): App {
   return async (request, exchange) => await app.fetch(request, exchange);
 }
 
-/** Passes a request to an embedding model, or to one of unknown kind. */
+/** Passes on a `POST /` if there is an embedding model, or a model of unknown kind. @throws {HearthError} otherwise. */
 function passToEmbedding(call: Call, deps: RouterDeps): Promise<Response> {
   const kinds = deps.pool.states.map(({ model }) => model.kind);
   if (kinds.some((kind) => kind === "embedding" || kind === undefined)) {
     return passToModel(call, deps);
   }
-  throw refusePostToRoot(call);
+  return refusePostToRoot(call);
 }
 
 async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
@@ -88,28 +93,28 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
     });
   })();
   const { status, failure } = pool.states.find((state) => state.model.id === model.id)!;
-  // A model that could not be loaded last time may fail again: the client should get a status rather than an early
-  // stream.
+  // If the last attempt to load the model failed, this one may fail too. An early stream could not report that by its
+  // status.
   const isEarly = status !== "loaded" && failure === undefined && asksForEvents(raw, named.body);
   return isEarly ? streamEarly(raw, answer) : await answer;
 }
 
 /**
- * Whether a call is local, by the same rule as for a model's own server. If other machines may call, no call counts as
- * local.
+ * Whether a call gets the rights of a local caller at the model's process. No call gets them if the router listens for
+ * other machines too. The same rule decides about the media of a server with one model.
  */
 function isLocalCall(call: Call, settings: ListenSettings): boolean {
   return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
 }
 
-/** Serves the router on a port. The models' processes end with it. @throws as {@linkcode serveApp} does. */
+/** Serves the router on a port. The models' processes end with the router. @throws as {@linkcode serveApp} does. */
 export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer {
   let isStopping = false;
   const app = createRouterApp({ ...deps, isStopping: () => isStopping });
   return serveApp(app, {
     settings: deps.settings,
     streamsAll: true,
-    // Each process ends when its requests are answered, or when the grace period is over.
+    // Each process ends when its requests are answered, or when its own grace period is over.
     drain: () => {
       isStopping = true;
       return deps.pool.close();
@@ -117,8 +122,8 @@ export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer
   });
 }
 
-// Streams of a model that is still loading get their headers at once, since clients and proxies wait longer for events
-// than for headers.
+// If a request asks for a stream and its model is still loading, the response's headers are sent at once: clients and
+// proxies wait longer for events than for headers.
 
 const STREAMING_PATHS = /^\/(v1\/)?(chat\/completions|completions|responses|messages)$/;
 
@@ -137,11 +142,11 @@ function asksForEvents(request: Request, body: NamedBody["body"]): boolean {
 }
 
 /**
- * Starts a stream at once, and later passes on the events of `answer`. By then an error can no longer have a status of
- * its own, so it is sent as an event.
+ * Starts a stream at once, and later passes on the events of `answer`. By then the status has been sent, so an error
+ * becomes an event.
  */
 function streamEarly(request: Request, answer: Promise<Response>): Response {
-  const opened = open(request, answer);
+  const opened = openEvents(request, answer);
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -164,8 +169,8 @@ function streamEarly(request: Request, answer: Promise<Response>): Response {
   });
 }
 
-/** Returns the events of a response; for an error, a single event. Never rejects. */
-async function open(
+/** Returns a reader of a response's events. An error becomes a single event. Never rejects. */
+async function openEvents(
   request: Request,
   answer: Promise<Response>,
 ): Promise<ReadableStreamDefaultReader<Uint8Array>> {

@@ -1,6 +1,6 @@
 /**
- * Forwards a request to a model's process and returns its response chunk by chunk, or passes on the bytes of a
- * WebSocket.
+ * Forwards requests to a model's process: passes on the response chunk by chunk, or the bytes of a WebSocket in both
+ * directions.
  *
  * @module
  */
@@ -18,13 +18,17 @@ import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
 
-/** Headers of a single connection (RFC 9110, 7.6.1), and those that the router sets itself. */
-const OWN_HEADERS: ReadonlySet<string> = new Set([
+/**
+ * Request headers that are not forwarded: those of a single connection (RFC 9110, 7.6.1), and those that the router has
+ * already evaluated or sets itself.
+ */
+const DROPPED_HEADERS: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"],
   ...["host", "content-length", "origin", "authorization", "x-api-key", "accept-encoding"],
   ...["x-request-id", ...PROXY_HEADERS],
 ]);
 
+/** Response headers that are not forwarded, because they belong to a single connection. */
 const HOP_HEADERS: readonly string[] = [
   "connection",
   "keep-alive",
@@ -37,32 +41,31 @@ const SMALL_BYTES = 64 * 1024;
 
 const LINE_FEED = 0x0a;
 
-/** A request that is being forwarded. */
-interface Passage {
+interface ForwardOptions {
   readonly lease: Lease;
   readonly body: NamedBody["body"];
   readonly requestId: string;
-  /** The caller's address. `undefined` for local callers, who have more rights. */
+  /** The caller's address; `undefined` for local callers, who have more rights. */
   readonly remoteAddress: string | undefined;
   /** Present if the client asks for a WebSocket. */
   readonly upgrade: Exchange["upgrade"] | undefined;
 }
 
 /**
- * Forwards a request. If the client disconnects, the request also ends at the model. If the client does not read, the
- * model waits. The lease ends with the response.
+ * Forwards a request. If the client disconnects, the process cancels the request too. If the client does not read, the
+ * process waits. The lease ends with the response.
  *
- * @throws {HearthError} `inference_failed` when the process ends before it has answered.
+ * @throws {HearthError} `inference_failed` when the process ends before the response has begun.
  */
-export async function forward(request: Request, passage: Passage): Promise<Response> {
-  const { lease } = passage;
+export async function forward(request: Request, options: ForwardOptions): Promise<Response> {
+  const { lease } = options;
   try {
-    const answer = await sendOn(request, passage);
+    const answer = await sendOn(request, options);
     const { status, headers } = answer;
     for (const name of HOP_HEADERS) headers.delete(name);
     if (status === 101) {
       const onEnd = () => lease[Symbol.dispose]();
-      return tunnel(answer, { upgrade: passage.upgrade!, onEnd });
+      return tunnel(answer, { upgrade: options.upgrade!, onEnd });
     }
     if (answer.hasBody && !isSmall(answer)) {
       return new Response(passOn(answer, request, lease), { status, headers });
@@ -73,19 +76,19 @@ export async function forward(request: Request, passage: Passage): Promise<Respo
   } catch (cause) {
     lease[Symbol.dispose]();
     request.signal.throwIfAborted();
-    throw lostError(lease, cause);
+    throw reportLoss(lease, cause);
   }
 }
 
 /** Sends a request to the process, and waits for the head of the response. */
-async function sendOn(request: Request, passage: Passage): Promise<ModelAnswer> {
-  const { lease: { address }, body } = passage;
+async function sendOn(request: Request, options: ForwardOptions): Promise<ModelAnswer> {
+  const { lease: { address }, body } = options;
   const { pathname, search } = new URL(request.url);
   const declaredBytes = request.headers.get("content-length");
   return await address.client.send({
     method: request.method,
     path: pathname + search,
-    headers: chooseHeaders(request.headers, passage),
+    headers: chooseHeaders(request.headers, options),
     body,
     bodyBytes: declaredBytes === null ? undefined : Number(declaredBytes),
     signal: request.signal,
@@ -94,9 +97,9 @@ async function sendOn(request: Request, passage: Passage): Promise<ModelAnswer> 
 
 function chooseHeaders(
   from: Headers,
-  { lease: { address }, requestId, remoteAddress, upgrade }: Passage,
+  { lease: { address }, requestId, remoteAddress, upgrade }: ForwardOptions,
 ): [name: string, value: string][] {
-  const headers = [...from].filter(([name]) => !OWN_HEADERS.has(name));
+  const headers = [...from].filter(([name]) => !DROPPED_HEADERS.has(name));
   headers.push(["host", address.host], ["authorization", `Bearer ${address.key}`]);
   headers.push(["x-request-id", requestId]);
   if (remoteAddress !== undefined) headers.push(["x-forwarded-for", remoteAddress]);
@@ -133,10 +136,10 @@ function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableSt
         }
         controller.close();
       } catch (cause) {
-        const error = request.signal.aborted ? undefined : lostError(lease, cause);
+        const error = request.signal.aborted ? undefined : reportLoss(lease, cause);
         if (!isEvents || error === undefined) controller.error(error ?? cause);
         else {
-          // A complete event ends with a line break. An event that was cut off is ended here.
+          // A complete event ends with a line break. If the last event was cut off, it is ended here.
           const start = lastByte === LINE_FEED ? "" : "\n\n";
           controller.enqueue(new TextEncoder().encode(start + formatError(request, error)));
           controller.close();
@@ -151,7 +154,7 @@ function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableSt
   }, { highWaterMark: 0 });
 }
 
-/** The event that ends a stream, in the shape of its API. */
+/** Formats an error as the event that ends a stream, in the format of the API family that the request uses. */
 export function formatError(request: Request, error: HearthError): string {
   const path = new URL(request.url).pathname.replace(/^\/v1(?=\/)/, "");
   if (path.startsWith("/messages")) return formatNamedEvent(anthropicError(error));
@@ -162,8 +165,8 @@ export function formatError(request: Request, error: HearthError): string {
   return formatEvent(JSON.stringify(nestedError(error)));
 }
 
-/** Logs that a model's process ended, and returns the error for the request that it worked on. */
-function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
+/** Logs that a model's process ended during a request. @returns the error for the client. */
+function reportLoss({ model: { id } }: Lease, cause: unknown): HearthError {
   log.warn("a model's process ended while it worked on a request", {
     model: id,
     reason: cause instanceof Error ? cause.message : String(cause),
@@ -178,7 +181,7 @@ function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
  * arrive, with backpressure.
  *
  * @param answer the process's response, with status 101.
- * @param onEnd called when either side has ended.
+ * @param options.onEnd called when either side has closed its connection.
  */
 function tunnel(
   answer: ModelAnswer,
@@ -187,12 +190,12 @@ function tunnel(
     readonly onEnd: () => void;
   },
 ): Response {
-  const response = upgrade((client) => void join(client, answer).finally(onEnd));
+  const response = upgrade((client) => void relay(client, answer).finally(onEnd));
   for (const [name, value] of answer.headers) response.headers.set(name, value);
   return response;
 }
 
-async function join({ socket, head, headers }: Upgraded, answer: ModelAnswer): Promise<void> {
+async function relay({ socket, head, headers }: Upgraded, answer: ModelAnswer): Promise<void> {
   const { connection, rest } = answer.takeConnection();
   (socket as Duplex & { setTimeout(ms: number): void }).setTimeout(0);
   const shown = [...headers, ["connection", "Upgrade"], ["upgrade", "websocket"]] as const;

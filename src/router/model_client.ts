@@ -1,14 +1,15 @@
 /**
  * Sends requests to a model's process over HTTP/1.1 connections that are kept open. `fetch` would take a millisecond
- * longer for each request, and would send large bodies without their length.
+ * longer for each request, and would send large bodies without `content-length`.
  *
  * @module
  */
 import { joinBytes } from "../base/bytes.ts";
 import { type AnswerHead, AnswerReader } from "./answer_reader.ts";
 
-/** Connections idle for longer are not reused, since the process closes them after 75 s. */
+/** Connections that were idle for longer are not reused, because the process closes them after 75 s. */
 const MAX_IDLE_MS = 60_000;
+/** Maximum number of idle connections that are kept open. */
 const MAX_IDLE = 64;
 
 const encoder = new TextEncoder();
@@ -21,10 +22,11 @@ interface ModelRequest {
   readonly body: Uint8Array | ReadableStream<Uint8Array> | null;
   /** Length of a body that is a stream; unknown if absent. */
   readonly bodyBytes?: number | undefined;
-  /** Aborting it closes the connection. */
+  /** Closes the connection when it is aborted. */
   readonly signal: AbortSignal;
 }
 
+/** A response whose head has arrived. */
 export interface ModelAnswer extends AnswerHead {
   readonly hasBody: boolean;
   /** Reads the next bytes; `undefined` at the end. @throws {Error} when the process ends first. */
@@ -91,7 +93,7 @@ export class ModelClient {
       close(channel);
     };
     let isSent = false;
-    // If the request's body ends early, there is no response to wait for.
+    // If reading the client's body fails, there is no response to wait for.
     sendRequest(channel.connection, request).then((isWhole) => isSent = isWhole, abort);
     try {
       // The head may arrive before the whole request is sent.
@@ -157,7 +159,7 @@ export class ModelClient {
 /**
  * Sends a request.
  *
- * @returns whether the whole request was sent. Even if it was not, there may be a response.
+ * @returns whether the whole request was sent. There may be a response even if it was not.
  * @throws what the body's stream throws.
  */
 async function sendRequest(connection: Deno.TcpConn, request: ModelRequest): Promise<boolean> {
@@ -181,7 +183,7 @@ async function sendRequest(connection: Deno.TcpConn, request: ModelRequest): Pro
     if (done) return !isChunked || await writeAll(connection, LAST_CHUNK);
     isSent = await writeAll(connection, isChunked ? makeChunk(value) : value);
   }
-  // The process no longer reads, so the client need not send the rest.
+  // The process has closed the connection, so the rest of the client's body is not needed.
   reader.cancel().catch(() => {});
   return false;
 }

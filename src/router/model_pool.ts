@@ -1,21 +1,26 @@
 /**
- * Decides which models are loaded: starts them when they are requested, and ends the least recently used one when
- * another needs its memory. `ModelProcess` runs them.
+ * Decides which models are loaded: loads a model when a request needs it, and unloads the least recently used models
+ * when there is no room for another. A `ModelProcess` runs each model.
  *
  * @module
  */
 import { HearthError } from "../base/errors.ts";
-import { chooseLeaving, chooseStarts, type RoomLimits, type RoutedModel } from "./routed_model.ts";
+import {
+  chooseEvictions,
+  chooseStarts,
+  type RoomLimits,
+  type RoutedModel,
+} from "./routed_model.ts";
 import type { ModelAddress, ModelProcess } from "./model_process.ts";
 
 interface PoolOptions extends RoomLimits {
   readonly models: readonly RoutedModel[];
-  /** Time without a request after which a model is ended; never if absent. */
+  /** Time without a request after which a model is unloaded; never if absent. */
   readonly idleMs?: number | undefined;
   readonly start: (model: RoutedModel) => ModelProcess;
 }
 
-/** The right to send one request to a loaded model. It ends when it is disposed of. */
+/** The right to send one request to a loaded model, until the lease is disposed. */
 export interface Lease extends Disposable {
   readonly model: RoutedModel;
   readonly address: ModelAddress;
@@ -26,7 +31,7 @@ type ModelStatus = "unloaded" | "loading" | "loaded" | "unloading";
 export interface ModelState {
   readonly model: RoutedModel;
   readonly status: ModelStatus;
-  /** The reason why loading last failed; absent if it succeeded, or was never tried. */
+  /** The reason why the last attempt to load the model failed; `undefined` if it succeeded, or there was none. */
   readonly failure: string | undefined;
   /** Address of the model's process; `undefined` unless it is loaded. */
   readonly address: ModelAddress | undefined;
@@ -38,7 +43,7 @@ export interface ModelState {
   readonly numStarts: number;
   /** How often the process ended unexpectedly. */
   readonly numLosses: number;
-  /** Memory that the model takes, or last took; 0 if unknown. */
+  /** Memory of the model: as configured, or else as last measured; 0 if unknown. */
   readonly bytes: number;
 }
 
@@ -48,11 +53,11 @@ interface Slot extends Writable<Omit<ModelState, "numWaiting">> {
   process: ModelProcess | undefined;
   readonly numWaiting: number;
   readonly isLoaded: boolean;
-  /** Whether the model takes no new requests, and ends when its current ones are done. */
-  isLeaving: boolean;
-  /** A counter over all models that increases with each use. */
+  /** Whether the model takes no new requests, and is unloaded when its current ones are done. */
+  isDraining: boolean;
+  /** Value of the pool's clock when the model was last used. */
   lastUse: number;
-  /** Value of the same counter when the first of the waiting requests came. */
+  /** Value of the pool's clock when the first of the waiting requests came. */
   waitingSince: number;
   readonly waiting: Set<PromiseWithResolvers<Lease>>;
   idleTimer: ReturnType<typeof setTimeout> | undefined;
@@ -62,27 +67,29 @@ interface Slot extends Writable<Omit<ModelState, "numWaiting">> {
 export class ModelPool {
   readonly #options: PoolOptions;
   readonly #slots: readonly Slot[];
+  /** Orders events by counting them. */
   #clock = 0;
   #isClosing = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    this.#slots = options.models.map(newSlot);
+    this.#slots = options.models.map(makeSlot);
   }
 
-  /** The states of all models, in the order in which they were named. */
+  /** The states of all models, in the order of `PoolOptions.models`. */
   get states(): readonly ModelState[] {
     return this.#slots;
   }
 
   /**
-   * Waits until the model is loaded. Aborting `signal` ends the wait, but not a start that has begun.
+   * Gets a lease on a model, and loads it if needed. Aborting `signal` ends the wait, but does not stop a process that
+   * has been started.
    *
    * @throws {HearthError} `model_not_loaded` when it cannot be loaded; `shutting_down` when the router is stopping.
    */
   async acquire(model: RoutedModel, signal: AbortSignal): Promise<Lease> {
     signal.throwIfAborted();
-    if (this.#isClosing) throw shuttingDown();
+    if (this.#isClosing) throw shuttingDownError();
     const slot = this.#getSlot(model);
     if (takesRequests(slot)) return this.#lease(slot);
     const waiter = Promise.withResolvers<Lease>();
@@ -100,38 +107,40 @@ export class ModelPool {
     }
   }
 
-  /** Ends a model when its requests are done. Resolves when its process has ended; at once if it has none. */
+  /** Unloads a model when its requests are done. Resolves when its process has ended; at once if it has none. */
   async unload(model: RoutedModel): Promise<void> {
     const slot = this.#getSlot(model);
     const { process } = slot;
     if (process === undefined) return;
-    slot.isLeaving = true;
+    slot.isDraining = true;
     this.#schedule();
     await process.ended;
   }
 
-  /** Refuses new requests and lets the processes finish theirs. Resolves when all processes have ended. */
+  /** Refuses new requests. The processes finish the requests that they have. Resolves when all have ended. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    for (const slot of this.#slots) rejectAll(slot, shuttingDown());
+    for (const slot of this.#slots) rejectAll(slot, shuttingDownError());
     const processes = this.#slots.flatMap(({ process }) => process ?? []);
     for (const process of processes) process.stop();
     await Promise.all(processes.map(({ ended }) => ended));
   }
 
-  /** Starts and ends models and answers waiting requests, as far as possible now. Called after each change. */
+  /** Loads and unloads models, and gives leases to waiting requests, as far as possible now. Called after each change. */
   #schedule(): void {
     if (this.#isClosing) return;
-    for (const slot of this.#slots) this.#serve(slot);
+    for (const slot of this.#slots) this.#serveWaiting(slot);
     const wanted = this.#slots
       .filter(({ process, waiting }) => process === undefined && waiting.size > 0)
       .sort((a, b) => a.waitingSince - b.waitingSince);
     const starting = chooseStarts(wanted, this.#running, this.#options);
     for (const slot of starting) this.#start(slot);
     const others = wanted.slice(starting.length);
-    for (const slot of chooseLeaving(this.#running, others, this.#options)) slot.isLeaving = true;
+    for (const slot of chooseEvictions(this.#running, others, this.#options)) {
+      slot.isDraining = true;
+    }
     for (const slot of this.#slots) {
-      if (slot.isLeaving && slot.status === "loaded" && slot.numInUse === 0) end(slot);
+      if (slot.isDraining && slot.status === "loaded" && slot.numInUse === 0) stopProcess(slot);
     }
   }
 
@@ -140,14 +149,14 @@ export class ModelPool {
     return this.#slots.filter(({ process }) => process !== undefined);
   }
 
-  /** If memory is limited, measures what the model takes now. */
+  /** Measures the model's memory, if memory is limited and the user has not given an amount. */
   #measure(slot: Slot): void {
     if (this.#options.maxBytes === Infinity || slot.model.memoryBytes !== undefined) return;
     slot.bytes = slot.process?.memoryBytes() ?? slot.bytes;
   }
 
-  /** Gives leases to all requests that wait for a loaded model. */
-  #serve(slot: Slot): void {
+  /** Gives leases to the waiting requests if the model is loaded. */
+  #serveWaiting(slot: Slot): void {
     if (!takesRequests(slot)) return;
     for (const waiter of slot.waiting) waiter.resolve(this.#lease(slot));
     slot.waiting.clear();
@@ -160,7 +169,7 @@ export class ModelPool {
     slot.lastUse = ++this.#clock;
     let isHeld = true;
     const release = () => {
-      // A lease on a process that has ended no longer counts.
+      // If the process has ended, its leases no longer count.
       if (!isHeld || slot.process !== process) return;
       isHeld = false;
       slot.numInUse--;
@@ -201,10 +210,10 @@ export class ModelPool {
       status: "unloaded",
       process: undefined,
       address: undefined,
-      isLeaving: false,
+      isDraining: false,
       numInUse: 0,
     });
-    if (hasFailed) rejectAll(slot, notLoaded(slot));
+    if (hasFailed) rejectAll(slot, notLoadedError(slot));
     this.#schedule();
   }
 
@@ -213,7 +222,7 @@ export class ModelPool {
     const { idleMs } = this.#options;
     if (idleMs === undefined || slot.numInUse > 0 || slot.status !== "loaded") return;
     slot.idleTimer = setTimeout(() => {
-      slot.isLeaving = true;
+      slot.isDraining = true;
       this.#schedule();
     }, idleMs);
   }
@@ -223,12 +232,12 @@ export class ModelPool {
   }
 }
 
-/** Whether requests go to the model at once. */
+/** Whether the model takes requests now. */
 function takesRequests(slot: Slot): slot is Slot & { readonly address: ModelAddress } {
-  return slot.status === "loaded" && !slot.isLeaving && slot.address !== undefined;
+  return slot.status === "loaded" && !slot.isDraining && slot.address !== undefined;
 }
 
-function newSlot(model: RoutedModel): Slot {
+function makeSlot(model: RoutedModel): Slot {
   const waiting = new Set<PromiseWithResolvers<Lease>>();
   return {
     bytes: model.memoryBytes ?? 0,
@@ -246,7 +255,7 @@ function newSlot(model: RoutedModel): Slot {
     },
     numStarts: 0,
     numLosses: 0,
-    isLeaving: false,
+    isDraining: false,
     lastUse: 0,
     waitingSince: 0,
     waiting,
@@ -254,7 +263,7 @@ function newSlot(model: RoutedModel): Slot {
   };
 }
 
-function end(slot: Slot): void {
+function stopProcess(slot: Slot): void {
   clearTimeout(slot.idleTimer);
   slot.status = "unloading";
   slot.process?.stop();
@@ -265,15 +274,15 @@ function rejectAll({ waiting }: Slot, error: HearthError): void {
   waiting.clear();
 }
 
-function shuttingDown(): HearthError {
+function shuttingDownError(): HearthError {
   return new HearthError("shutting_down", "shutting down");
 }
 
 /**
- * The error for requests that wait for a model that could not be loaded. The reason is only logged, because it may
+ * The error for requests that waited for a model when loading it failed. The reason is only logged, because it may
  * contain paths on this machine.
  */
-function notLoaded({ model: { id } }: Slot): HearthError {
+function notLoadedError({ model: { id } }: Slot): HearthError {
   return new HearthError(
     "model_not_loaded",
     `The model ${id} could not be loaded; the server's log says why. The next request tries again.`,

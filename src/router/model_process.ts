@@ -8,7 +8,7 @@ import { log } from "../base/log.ts";
 import type { ChildReport, RoutedModel } from "./routed_model.ts";
 import { ModelClient } from "./model_client.ts";
 
-/** Address of a loaded model. */
+/** How to reach the process of a loaded model, and what the process reported about the model. */
 export interface ModelAddress {
   readonly url: string;
   readonly host: string;
@@ -23,7 +23,7 @@ export interface ModelAddress {
 
 /** A model's process, as the pool sees it. */
 export interface ModelProcess {
-  /** Resolves when the model is ready; rejects with the reason if the process ends first. */
+  /** Resolves when the model is ready; rejects with the reason if loading fails or the process ends first. */
   readonly ready: Promise<ModelAddress>;
   /** Resolves when the process has ended. */
   readonly ended: Promise<void>;
@@ -35,7 +35,7 @@ export interface ModelProcess {
 
 /** How processes are started. */
 interface ProcessOptions {
-  /** Command line that runs this program, without the name of a command such as `serve`. */
+  /** Command line that runs this program, without a subcommand such as `serve`. */
   readonly program: readonly string[];
   readonly environment: Environment;
   /** Time between asking the process to stop and killing it. */
@@ -47,9 +47,9 @@ export function startModelProcess(
   { program, environment, maxStopMs }: ProcessOptions,
 ): ModelProcess {
   const key = crypto.randomUUID();
-  const [command = "", ...words] = program;
+  const [command = "", ...programArgs] = program;
   const child = new Deno.Command(command, {
-    args: [...words, "serve", ...model.args, "-a", "127.0.0.1", "-p", "0"],
+    args: [...programArgs, "serve", ...model.args, "-a", "127.0.0.1", "-p", "0"],
     env: { ...environment, [ROUTER_VARIABLE]: "1", HEARTH_API_KEY: key },
     clearEnv: true,
     stdin: "piped",
@@ -58,7 +58,7 @@ export function startModelProcess(
     stderr: "inherit",
   }).spawn();
   const ready = readReports(child.stdout, key);
-  // The error reaches callers that wait for the address, but there may be none.
+  // Callers that wait for `ready` get its error. If nobody waits, the rejection must not end the router.
   ready.catch(() => {});
   let killTimer: ReturnType<typeof setTimeout> | undefined;
   const ended = child.status.then(async ({ code, signal }) => {
@@ -95,7 +95,7 @@ function kill(child: Deno.ChildProcess, { id: model }: RoutedModel): void {
   }
 }
 
-/** Reads reports until the model is ready, and keeps reading so that the pipe does not fill up. */
+/** Reads reports until the model is ready. All later output is read and dropped, so that the pipe does not fill up. */
 async function readReports(
   stdout: ReadableStream<Uint8Array<ArrayBuffer>>,
   key: string,

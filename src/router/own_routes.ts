@@ -43,7 +43,7 @@ interface OwnDeps extends StopDeps {
   readonly isStopping: () => boolean;
 }
 
-/** Returns the routes of these endpoints, and of the pages that describe the API. */
+/** Returns the router's own endpoints, and the pages that describe its API. */
 export function ownRoutes(deps: OwnDeps): Route[] {
   const { pool, metrics } = deps;
   const routes: Route[] = [
@@ -101,9 +101,9 @@ export function ownRoutes(deps: OwnDeps): Route[] {
         errors: ["model_not_found", "model_not_loaded", "shutting_down"],
       },
       handle: async (call) => {
-        const { model } = stateNamed(pool, call);
+        const { model } = requireState(pool, call);
         using _lease = await pool.acquire(model, call.req.raw.signal);
-        return call.json(describeModel(stateNamed(pool, call)));
+        return call.json(describeModel(requireState(pool, call)));
       },
     },
     {
@@ -115,35 +115,36 @@ export function ownRoutes(deps: OwnDeps): Route[] {
         errors: ["model_not_found"],
       },
       handle: async (call) => {
-        await pool.unload(stateNamed(pool, call).model);
-        return call.json(describeModel(stateNamed(pool, call)));
+        await pool.unload(requireState(pool, call).model);
+        return call.json(describeModel(requireState(pool, call)));
       },
     },
     {
       method: "GET",
-      // In Hono, a path that ends in a name would match all paths below it.
+      // `.+` also matches slashes. Without the look-ahead, this route would match the paths of the two above.
       path: "/models/:id{(?!.+/(?:un)?load$).+}",
       operation: {
         summary: "One model",
         response: { description: "The model", content: RoutedModelObject },
         errors: ["model_not_found"],
       },
-      handle: (call) => call.json(describeModel(stateNamed(pool, call))),
+      handle: (call) => call.json(describeModel(requireState(pool, call))),
     },
     shutdownRoute(deps),
   ];
-  const bare = ({ method, path }: Route) => `${method} ${path.replace(/\{.*\}/, "")}`;
-  const own = new Set(routes.map(bare));
-  const passedOn = describedRoutes().filter((route) => !own.has(bare(route)));
+  const toKey = ({ method, path }: Route) => `${method} ${path.replace(/\{.*\}/, "")}`;
+  const own = new Set(routes.map(toKey));
+  const passedOn = describedRoutes().filter((route) => !own.has(toKey(route)));
   return [...routes, openApiRoute([...routes, ...passedOn], DESCRIPTION), ...docsRoutes()];
 }
 
-function stateNamed({ states }: ModelPool, call: Call): ModelState {
+/** Returns the state of the model that the path names. @throws {HearthError} `model_not_found`. */
+function requireState({ states }: ModelPool, call: Call): ModelState {
   const model = requireModel(states.map((state) => state.model), call.req.param("id")!);
   return states.find((state) => state.model.id === model.id)!;
 }
 
-/** Describes a model for the list. The field `status` is llama.cpp's. */
+/** Describes a model as `GET /models` does. llama.cpp's router has the same field `status`. */
 function describeModel(
   { model, status, failure, address }: ModelState,
 ): z.output<typeof RoutedModelObject> {

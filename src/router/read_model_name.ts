@@ -1,6 +1,6 @@
 /**
- * Reads as much of a request's body as is needed to find the model's name. Nothing else is checked here, because the
- * model's server parses the whole body.
+ * Reads a request's body up to the model's name. The rest of the body is not checked here, because the model's server
+ * parses the whole body.
  *
  * @module
  */
@@ -12,11 +12,11 @@ import { joinBytes } from "../base/bytes.ts";
 /** Bodies up to this size are read completely, and forwarded at once with their length. */
 const SMALL_BYTES = 64 * 1024;
 
-/** A body, and the model that it names. */
+/** A request's body, and the model that it names. */
 export interface NamedBody {
   /** `undefined` if the body names no model. */
   readonly name: string | undefined;
-  /** The whole body: what was read, then the rest, which is read while it is forwarded. */
+  /** The whole body: the bytes that were read, then the rest, which is read while it is forwarded. */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
 }
 
@@ -24,7 +24,7 @@ export interface NamedBody {
  * Reads the model's name from JSON or a form. Everything before the name is held in memory, even a large file, within
  * `limits` and the memory budget for all bodies.
  *
- * @param share the body's share of that budget.
+ * @param share the body's share of the memory budget.
  * @throws {HearthError} `payload_too_large`, `overloaded`, `request_timeout`.
  */
 export async function readModelName(
@@ -39,7 +39,7 @@ export async function readModelName(
   const { headers } = request;
   const contentType = headers.get("content-type") ?? "";
   const isForm = /^multipart\/form-data\s*(;|$)/i.test(contentType);
-  // A form holds a file, and text around it.
+  // A form holds a file of up to `maxBytes`, and text fields.
   const maxBytes = limits.maxBytes + (isForm ? limits.maxTextBytes : 0);
   const declaredBytes = Number(headers.get("content-length") ?? Infinity);
   if (Number.isFinite(declaredBytes)) requireAtMost(declaredBytes, maxBytes, "request body");
@@ -59,7 +59,7 @@ export async function readModelName(
   let numBytes = 0;
   let isKnown = false;
   while (!isKnown || declaredBytes <= SMALL_BYTES) {
-    const { done, value } = await readInTime(reader, limits);
+    const { done, value } = await readChunkInTime(reader, limits);
     if (done) return { name: scanner.name, body: joinBytes(chunks) };
     share.take(value.length);
     requireAtMost(numBytes += value.length, maxBytes, "request body");
@@ -69,7 +69,7 @@ export async function readModelName(
   return { name: scanner.name, body: continueBody(chunks, reader) };
 }
 
-async function readInTime(
+async function readChunkInTime(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   { maxPauseMs }: BodyLimits,
 ): Promise<ReadableStreamReadResult<Uint8Array>> {
@@ -99,7 +99,7 @@ function continueBody(
   }, { highWaterMark: 0 });
 }
 
-/** Finds the model's name in the body of a request. */
+/** Finds the model's name in a request's body. */
 export interface NameScanner {
   /** Reads the next bytes. @returns whether the search is over. */
   push(chunk: Uint8Array): boolean;
@@ -116,7 +116,7 @@ const CLOSING: ReadonlySet<number> = new Set([0x7d, 0x5d]);
 const BRACE = 0x7b;
 /** JSON white space, and the bytes of a byte order mark. */
 const BLANK: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
-/** Longest name that is read. */
+/** Maximum number of bytes kept of a field's name, or of the model's name. */
 const MAX_NAME_BYTES = 4096;
 
 const decoder = new TextDecoder();
@@ -128,7 +128,7 @@ export class JsonModelName implements NameScanner {
   #isOver = false;
   #isInString = false;
   #isEscaped = false;
-  /** Whether the next string of the outermost object is a value. */
+  /** Whether the next string of the outermost object is a field's value, not its name. */
   #isValue = false;
   #key: string | undefined;
   /** Bytes of the current string in the outermost object. */
@@ -192,7 +192,7 @@ function parseString(bytes: readonly number[]): string | undefined {
   }
 }
 
-/** Maximum number of bytes read of a part's headers, or of the field. */
+/** Maximum number of bytes read of a part's headers, or of the field `model`. */
 const MAX_FIELD_LENGTH = 16 * 1024;
 
 const latin1 = new TextDecoder("latin1");
@@ -202,9 +202,10 @@ export class FormModelName implements NameScanner {
   name: string | undefined;
   /** The line break and boundary that end a part. */
   readonly #end: string;
-  /** Text that was read and may be part of something incomplete; as Latin-1, so that each byte is one character. */
+  /** Text that is not parsed yet, decoded as Latin-1, so that each byte is one character. */
   #text = "\r\n";
-  #place: "content" | "headers" | "field" = "content";
+  /** What the unparsed text begins with: the headers of a part, the value of `model`, or other content. */
+  #state: "content" | "headers" | "field" = "content";
   #isOver = false;
 
   constructor(contentType: string) {
@@ -218,26 +219,26 @@ export class FormModelName implements NameScanner {
     return this.#isOver;
   }
 
-  /** Reads one part of the form. @returns whether it was complete. */
+  /** Reads to the end of a part's headers or content. @returns whether that end has arrived. */
   #step(): boolean {
-    if (this.#place === "headers") return this.#readHeaders();
+    if (this.#state === "headers") return this.#readHeaders();
     const at = this.#text.indexOf(this.#end);
     if (at < 0) {
-      if (this.#place === "content") this.#text = this.#text.slice(-this.#end.length);
+      if (this.#state === "content") this.#text = this.#text.slice(-this.#end.length);
       else this.#isOver = this.#text.length > MAX_FIELD_LENGTH;
       return false;
     }
-    if (this.#place === "field") {
+    if (this.#state === "field") {
       this.name = fromLatin1(this.#text.slice(0, at));
       this.#isOver = true;
     }
     this.#text = this.#text.slice(at + this.#end.length);
-    this.#place = "headers";
+    this.#state = "headers";
     return true;
   }
 
   #readHeaders(): boolean {
-    // After the last boundary come two dashes instead of headers.
+    // The last boundary is followed by two dashes, not by headers.
     if (this.#text.startsWith("--")) this.#isOver = true;
     const at = this.#text.indexOf("\r\n\r\n");
     if (at < 0) {
@@ -246,9 +247,9 @@ export class FormModelName implements NameScanner {
     }
     const isModel = /^content-disposition:.*;\s*name=("model"|model(?=[\s;]|$))/im
       .test(this.#text.slice(0, at));
-    // An empty field ends with the same line break that ends its headers.
+    // The line break that ends the headers stays in the text: if the part is empty, the next boundary may begin with it.
     this.#text = this.#text.slice(at + (isModel ? "\r\n\r\n" : "\r\n").length);
-    this.#place = isModel ? "field" : "content";
+    this.#state = isModel ? "field" : "content";
     return true;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The models that a router may start: what their processes report, which of them serves a request, and which start and
- * end within a number of models and an amount of memory. Pure.
+ * The models that a router may start: what their processes report, which model serves a request, and which models to
+ * load and unload so that all fit the limits. All functions are pure.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export interface RoutedModel {
   /** Other names that requests may use; `*` matches every name. */
   readonly aliases: readonly string[];
   readonly ownedBy: string;
-  /** `undefined` while unknown: a model that is not downloaded yet reveals it only once it is loaded. */
+  /** `undefined` while unknown: the kind of a model that is not downloaded yet is found when it is loaded. */
   readonly kind: ModelKind | undefined;
   /** Memory that the model takes, according to the user; measured if absent. */
   readonly memoryBytes?: number | undefined;
@@ -41,30 +41,30 @@ export interface RoomLimits {
   readonly maxBytes: number;
 }
 
-/** A model that is loaded, loading or ending, and so takes up memory. */
-interface Occupant {
-  /** Whether the model can be ended: it is neither loading nor ending. */
+/** A model that has a process, and so takes up memory. */
+interface RunningModel {
+  /** Whether the model is loaded: neither still loading nor already unloading. */
   readonly isLoaded: boolean;
-  /** Whether the model is already ending. */
-  readonly isLeaving: boolean;
+  /** Whether the model takes no new requests, and is unloaded when its current ones are done. */
+  readonly isDraining: boolean;
   readonly numInUse: number;
-  /** A counter that is larger the more recently the model was used. */
+  /** Position of the model's last use in the order of all uses: larger is more recent. */
   readonly lastUse: number;
   /** Memory that the model takes, as far as known. */
   readonly bytes: number;
 }
 
 /**
- * Returns the waiting models that can start now, in order, as far as there is room. A model that is larger than the
- * memory limit starts once no other model is loaded.
+ * Returns the models to load now: the first of `wanted`, up to the first one that does not fit beside the running
+ * models. A model that is larger than the memory limit is loaded when no other model is running.
  */
-export function chooseStarts<W extends Pick<Occupant, "bytes">>(
+export function chooseStarts<W extends Pick<RunningModel, "bytes">>(
   wanted: readonly W[],
-  occupants: readonly Occupant[],
+  running: readonly RunningModel[],
   { maxLoaded, maxBytes }: RoomLimits,
 ): W[] {
-  let numLoaded = occupants.length;
-  let bytes = sumBytes(occupants);
+  let numLoaded = running.length;
+  let bytes = sumBytes(running);
   const end = wanted.findIndex((each) => {
     const fits = numLoaded < maxLoaded && (numLoaded === 0 || bytes + each.bytes <= maxBytes);
     numLoaded++;
@@ -74,52 +74,56 @@ export function chooseStarts<W extends Pick<Occupant, "bytes">>(
   return wanted.slice(0, end < 0 ? wanted.length : end);
 }
 
-/** Returns the models to end so that `wanted` have room: idle ones first, then the least recently used. */
-export function chooseLeaving<O extends Occupant>(
-  occupants: readonly O[],
-  wanted: readonly Pick<Occupant, "bytes">[],
+/**
+ * Returns the models to unload so that `wanted` have room. Idle models are chosen before busy ones, and within both
+ * groups the least recently used are chosen first.
+ */
+export function chooseEvictions<R extends RunningModel>(
+  running: readonly R[],
+  wanted: readonly Pick<RunningModel, "bytes">[],
   { maxLoaded, maxBytes }: RoomLimits,
-): O[] {
-  const staying = occupants.filter(({ isLeaving }) => !isLeaving);
+): R[] {
+  const staying = running.filter(({ isDraining }) => !isDraining);
   const candidates = staying.filter(({ isLoaded }) => isLoaded)
     .sort((a, b) => Math.sign(a.numInUse) - Math.sign(b.numInUse) || a.lastUse - b.lastUse);
   let numTooMany = staying.length + wanted.length - maxLoaded;
-  // Memory is freed for the first waiting model only; the others wait until it has started.
+  // Memory is freed only for the first waiting model. The others wait until the first one has started.
   let excessBytes = sumBytes(staying) + (wanted[0]?.bytes ?? 0) - maxBytes;
-  // If no model is waiting, the last one stays, however large it is.
-  const mayLeave = wanted.length > 0 ? candidates.length : staying.length - 1;
-  const leaving: O[] = [];
-  for (const each of candidates.slice(0, mayLeave)) {
+  // If no model is waiting, one model stays, however large it is.
+  const maxEvictions = wanted.length > 0 ? candidates.length : staying.length - 1;
+  const evicted: R[] = [];
+  for (const each of candidates.slice(0, maxEvictions)) {
     if (numTooMany <= 0 && excessBytes <= 0) break;
-    leaving.push(each);
+    evicted.push(each);
     numTooMany--;
     excessBytes -= each.bytes;
   }
-  return leaving;
+  return evicted;
 }
 
-function sumBytes(occupants: readonly Pick<Occupant, "bytes">[]): number {
-  return occupants.reduce((sum, { bytes }) => sum + bytes, 0);
+function sumBytes(models: readonly Pick<RunningModel, "bytes">[]): number {
+  return models.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-const TEXT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
+/** Kinds of models that give access to their tokenizer and chat template. */
+const TOKENIZER_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
 
-/** Kinds of models that serve a path, for paths that do not run the model and for aliases of paths. */
+/** Kinds of models that serve a path that `servesPath` does not know: it runs no model, or is another path's alias. */
 const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind[]])[] = [
   [/^\/responses\/.+$/, ["text", "vision", "ocr"]],
   [/^\/v2\/rerank$/, ["rerank"]],
   [/^\/$/, ["embedding"]],
   [/^\/audio\/voices$/, ["tts"]],
-  [/^\/(tokenize|detokenize|apply-template)$/, TEXT_KINDS],
+  [/^\/(tokenize|detokenize|apply-template)$/, TOKENIZER_KINDS],
 ];
 
-/** Whether models of a kind serve a path, which is given without `/v1`. */
+/** Whether models of a kind serve a path. `path` is without `/v1`. */
 function mayServe(kind: ModelKind, path: string): boolean {
   return path === "/info" || servesPath(kind, path) ||
     KINDS_BY_PATH.some(([pattern, kinds]) => pattern.test(path) && kinds.includes(kind));
 }
 
-/** Finds a model by its id or another name. */
+/** Finds a model by its id or an alias. */
 function findModel<M extends RoutedModel>(
   models: readonly M[],
   name: string,
@@ -143,6 +147,7 @@ export function requireModel<M extends RoutedModel>(models: readonly M[], name: 
 /**
  * Chooses the model of a request.
  *
+ * @param request.name the model's name in the request; `undefined` if it names none.
  * @param request.path path of the request, without `/v1`.
  * @throws {HearthError} `model_not_found`; `unsupported_by_model` if no model serves the path; `invalid_value` if
  * several do and the request names none.

@@ -1,5 +1,5 @@
 /**
- * The router's own metrics, and those of the models with the label `model`.
+ * The router's own metrics, and the metrics of the models' processes, each with the label `model`.
  *
  * @module
  */
@@ -28,39 +28,39 @@ export class RouterMetrics {
       "Resident memory of the router's process",
       () => Deno.memoryUsage().rss,
     );
-    this.#perModel(
+    this.#addModelGauge(
       "hearth_router_model_loaded",
       "1 while the model is loaded",
       ({ status }) => Number(status === "loaded"),
     );
-    this.#perModel(
+    this.#addModelGauge(
       "hearth_router_requests_in_flight",
       "Requests that the model is working on",
       ({ numInUse }) => numInUse,
     );
-    this.#perModel(
+    this.#addModelGauge(
       "hearth_router_requests_waiting",
       "Requests waiting for the model to be loaded",
       ({ numWaiting }) => numWaiting,
     );
-    this.#perModel(
+    this.#addModelGauge(
       "hearth_router_model_starts",
       "How often the model's process was started",
       ({ numStarts }) => numStarts,
     );
-    this.#perModel(
+    this.#addModelGauge(
       "hearth_router_model_memory_bytes",
-      "Memory that the model takes, or last took, if --max-memory-mb is set",
+      "Memory of the model: as configured, or else as last measured with --max-memory-mb; 0 if unknown",
       ({ bytes }) => bytes,
     );
-    this.#perModel(
+    this.#addModelGauge(
       "hearth_router_model_losses",
       "How often the model's process ended unexpectedly",
       ({ numLosses }) => numLosses,
     );
   }
 
-  /** Writes all metrics in Prometheus' text format. A model that does not answer in time is left out. */
+  /** Writes all metrics in Prometheus' text format. A model whose process does not return them in time is left out. */
   async scrape(): Promise<string> {
     const scrapes = await Promise.all(
       this.#pool.states.flatMap(({ model: { id }, address }) =>
@@ -71,7 +71,7 @@ export class RouterMetrics {
     return `${own.trimEnd()}\n${labelMetrics(new Map(scrapes.flat()))}`;
   }
 
-  #perModel(name: string, help: string, read: (state: ModelState) => number): void {
+  #addModelGauge(name: string, help: string, read: (state: ModelState) => number): void {
     const pool = this.#pool;
     new Gauge({
       name,
@@ -96,7 +96,7 @@ async function scrapeModel(
     });
     return [[id, await response.text()]];
   } catch (error) {
-    log.warn("a model's process did not answer with its metrics", {
+    log.warn("a model's process did not return its metrics", {
       model: id,
       reason: (error as Error).message,
     });
@@ -111,10 +111,10 @@ interface Family {
 }
 
 /**
- * Merges texts in Prometheus' format. Each sample gets the label `model` unless it has one, and a metric of several
- * processes is described only once.
+ * Merges the metrics of several processes. Each sample gets the label `model` unless it has one, and a metric that
+ * several processes have is described only once.
  *
- * @param scrapes each model's name and text.
+ * @param scrapes the metrics of each model in Prometheus' text format, by the model's id.
  */
 export function labelMetrics(scrapes: ReadonlyMap<string, string>): string {
   const families = new Map<string, Family>();

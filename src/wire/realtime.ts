@@ -200,7 +200,7 @@ export function describeSession({ id, model, settings }: ShownSession): Record<s
 }
 
 /** Describes the session in the shape of `transcription_session.updated`. */
-export function describeOlderSession(
+export function describeBetaSession(
   { id, model, settings }: ShownSession,
 ): Record<string, unknown> {
   const { format: { coding }, language, turns } = settings;

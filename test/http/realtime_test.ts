@@ -351,7 +351,7 @@ Deno.test("live speech: memory for sound is limited", async () => {
   client.append(new Uint8Array(2 ** 20));
   const { code, reason } = await client.closed;
   assert.equal(code, 1013);
-  assert.match(reason, /already hold the 1 MiB/);
+  assert.match(reason, /more than the 1 MiB/);
   while (budget.numBytes > 0) await new Promise((resolve) => setTimeout(resolve, 10));
 });
 
@@ -446,7 +446,7 @@ Deno.test("live speech: a session whose client sends nothing ends", async () => 
       Promise.resolve(
         upgrade!((connection) =>
           MessageSocket.accept(connection, limits, (socket) => {
-            const options = { socket, session, requestId: "one", budget, isOlder: false };
+            const options = { socket, session, requestId: "one", budget, isBeta: false };
             void new LiveSession({ ...options, idleMs: IDLE_MS }).run();
           })
         ),

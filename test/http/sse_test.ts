@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { streamEvents, type TaskEvents, untilAdmitted } from "../../src/server/http/sse.ts";
+import { streamEvents, type TaskEvents, waitForAdmission } from "../../src/server/http/sse.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 
 /** Events that the test sends one by one. */
@@ -77,15 +77,15 @@ Deno.test("streamEvents() ends the events when its reader disconnects in a pause
   assert.ok(events.hasReturned);
 });
 
-Deno.test("untilAdmitted() throws the error of a refused request", async () => {
+Deno.test("waitForAdmission() throws the error of a refused request", async () => {
   const events = new SentEvents();
   events.send({ type: "error", error: { kind: "invalid_value", message: "no" } });
-  await assert.rejects(untilAdmitted(events), { kind: "invalid_value" });
+  await assert.rejects(waitForAdmission(events), { kind: "invalid_value" });
 });
 
-Deno.test("untilAdmitted() does not wait for a busy worker, and keeps its first event", async () => {
+Deno.test("waitForAdmission() does not wait for a busy worker, and keeps its first event", async () => {
   const events = new SentEvents();
-  const admitted = await untilAdmitted(events, 1);
+  const admitted = await waitForAdmission(events, 1);
   events.send(DELTA);
   assert.deepEqual((await admitted.next()).value, DELTA);
 });

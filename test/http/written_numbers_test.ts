@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import {
-  findWritten,
-  findWrittenObjects,
-  writeAsWritten,
+  findOriginalJson,
+  findOriginalObjects,
+  writeOriginalJson,
 } from "../../src/server/http/body/decode_json.ts";
 import { readJson } from "../../src/server/http/body/body.ts";
 import { TestApp } from "../fixtures/servers/server.ts";
@@ -15,8 +15,8 @@ function chat(schema: string, rest = ""): string {
     `"tools": [{"type": "function", "function": {"name": "f", "parameters": ${schema}}}]${rest}}`;
 }
 
-Deno.test("findWrittenObjects() finds numbers and keys that JavaScript does not preserve", () => {
-  const found = (schema: string) => findWrittenObjects(chat(schema)).map(({ json }) => json);
+Deno.test("findOriginalObjects() finds numbers and keys that JavaScript does not preserve", () => {
+  const found = (schema: string) => findOriginalObjects(chat(schema)).map(({ json }) => json);
   for (
     const kept of [
       '{"a": 1.0}',
@@ -32,9 +32,9 @@ Deno.test("findWrittenObjects() finds numbers and keys that JavaScript does not 
   for (const same of ['{"a": 1}', '{"a": 1.5}', '{"a": "1.0"}', '{"a": "\\"x\\": 1.0"}', "{}"]) {
     assert.deepEqual(found(same), [], same);
   }
-  assert.deepEqual(findWrittenObjects('{"temperature": 1.0, "messages": []}'), []);
+  assert.deepEqual(findOriginalObjects('{"temperature": 1.0, "messages": []}'), []);
   assert.deepEqual(
-    findWrittenObjects('[0, {"input": {"x": 1.0, "input": {}}}, {"arguments": {"y": 2.0}}]'),
+    findOriginalObjects('[0, {"input": {"x": 1.0, "input": {}}}, {"arguments": {"y": 2.0}}]'),
     [
       { path: [1, "input"], json: '{"x": 1.0, "input": {}}' },
       { path: [2, "arguments"], json: '{"y": 2.0}' },
@@ -52,9 +52,9 @@ Deno.test("readJson() remembers how objects were written, in small and large bod
     const body = await readJson(request) as {
       tools: { function: { parameters: object } }[];
     };
-    assert.equal(findWritten(body.tools[0]!.function.parameters), SCHEMA);
+    assert.equal(findOriginalJson(body.tools[0]!.function.parameters), SCHEMA);
   }
-  assert.equal(writeAsWritten({ a: 1 }), '{"a":1}');
+  assert.equal(writeOriginalJson({ a: 1 }), '{"a":1}');
 });
 
 Deno.test("chat templates show schemas and arguments with numbers as they were written", async () => {

@@ -15,7 +15,7 @@ import {
   readTypedPath,
 } from "./terminal.ts";
 import { type FilePart, toMediaPart } from "./input.ts";
-import { successes } from "../../server/session/task_stream.ts";
+import { requireSuccess } from "../../server/session/task_stream.ts";
 import type { RunSession } from "./timed_session.ts";
 
 /** Kinds of models that support a conversation. */
@@ -180,7 +180,7 @@ class Conversation {
       const task = { type: "transcribe", requestId: "run", audio, param, temperature, maxTokens };
       let isFirst = true;
       const events = session.stream({ ...task, type: "transcribe" }, { signal });
-      for await (const event of successes(events)) {
+      for await (const event of requireSuccess(events)) {
         if (event.type === "done") this.#terminal.write("\n\n");
         if (event.type !== "segment") continue;
         const { text } = event.segment;
@@ -206,7 +206,7 @@ class Conversation {
         messages: [...system, ...messages.map(copyMedia)],
         options: { temperature, maxTokens, stop: [], n: 1 },
       }, { signal });
-      for await (const event of successes(events)) {
+      for await (const event of requireSuccess(events)) {
         if (event.type === "done") this.#terminal.write("\n\n");
         if (event.type !== "delta") continue;
         if (event.reasoning) this.#terminal.writeAside(event.reasoning);

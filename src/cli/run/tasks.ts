@@ -6,7 +6,7 @@
 import { extname } from "node:path";
 import type { ModelKind } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
-import { successes } from "../../server/session/task_stream.ts";
+import { requireSuccess } from "../../server/session/task_stream.ts";
 import type { ChatMessage, MessagePart } from "../../models/task.ts";
 import { joinBytes } from "../../base/bytes.ts";
 import { closeWavHeader, SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
@@ -94,7 +94,7 @@ async function* streamReply(
     messages: [{ role: "user", content }],
     options: { temperature, maxTokens, stop: [], n: 1 },
   });
-  for await (const event of successes(events)) {
+  for await (const event of requireSuccess(events)) {
     if (event.type === "delta") yield event.text;
     if (event.type === "done") yield "\n";
   }
@@ -117,7 +117,7 @@ async function* writeTranscripts({ session, inputs, temperature = 0, maxTokens }
       maxTokens,
     });
     let isFirst = true;
-    for await (const event of successes(events)) {
+    for await (const event of requireSuccess(events)) {
       if (event.type === "done") yield "\n";
       if (event.type !== "segment") continue;
       yield isFirst ? event.segment.text.trimStart() : event.segment.text;
@@ -204,7 +204,7 @@ async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTa
     seed: 0,
   });
   const parts: Uint8Array[] = [];
-  for await (const event of successes(events)) {
+  for await (const event of requireSuccess(events)) {
     if (event.type === "audio") parts.push(event.bytes);
   }
   const file = joinBytes(parts);

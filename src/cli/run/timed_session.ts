@@ -4,7 +4,7 @@
  * @module
  */
 import type { EventOf, Task, TaskEvent } from "../../models/task.ts";
-import { lastEvent } from "../../server/session/task_stream.ts";
+import { waitForDone } from "../../server/session/task_stream.ts";
 import type { Session } from "../../server/session/session.ts";
 import { writeMessage } from "../print.ts";
 
@@ -67,7 +67,7 @@ export class TimedSession implements RunSession {
   }
 
   answer<T extends Task>(task: T): Promise<Extract<EventOf<T>, { type: "done" }>> {
-    return lastEvent(this.stream(task));
+    return waitForDone(this.stream(task));
   }
 }
 

@@ -12,7 +12,7 @@ import { HearthError } from "../../base/errors.ts";
 import { isIP } from "node:net";
 import { getHost, getHostName, isLoopback } from "./locality.ts";
 
-/** Returns a path and the same path below `/v1`. */
+/** Returns a path and the same path below `/v1`. The root has no second path. */
 export function listBothPaths(path: string): string[] {
   return path === "/" ? ["/"] : [path, `/v1${path}`];
 }
@@ -42,13 +42,13 @@ function preflightAnswer(call: Call): Response {
 }
 
 /**
- * Requires an API key on all paths except `/health`, which monitors call without one, and the page, which asks the user
- * for it.
+ * Requires an API key on all paths except two: `/health`, which monitors call without a key, and the page, which asks
+ * its user for the key.
  */
 export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> {
   return async (call, next) => {
     const { path, raw } = call.req;
-    // Texts may be posted to the page's own path.
+    // `POST /` computes embeddings, so it is not the page.
     const isPage = isPageFile(path) && raw.method !== "POST";
     const isOpen = isPage || listBothPaths("/health").includes(path);
     if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
@@ -56,7 +56,7 @@ export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> 
   };
 }
 
-/** Browsers cannot set headers on a WebSocket, so OpenAI's client sends the key as a sub-protocol. */
+/** The sub-protocol in which OpenAI's client sends the key: browsers cannot set other headers on a WebSocket. */
 const KEY_PROTOCOL = /(?:^|[\s,])openai-insecure-api-key\.([^\s,]+)/;
 
 /**
@@ -89,7 +89,7 @@ function readKey({ headers }: Request): string | undefined {
     headers.get("sec-websocket-protocol")?.match(KEY_PROTOCOL)?.[1];
 }
 
-/** Compares all keys, so that the time taken does not reveal which one matched. */
+/** Finds the key that was sent. It compares all keys, so that the time taken does not reveal which one matched. */
 function findKey(sent: string | undefined, apiKeys: readonly ApiKey[]): ApiKey | undefined {
   if (sent === undefined) return undefined;
   const given = digest(sent);
@@ -139,10 +139,10 @@ function isOwnName(name: string): boolean {
 }
 
 /**
- * Refuses cross-origin requests from web pages unless their origin is allowed. From an allowed origin, it refuses POST
- * requests with a content type that browsers send without a preflight.
+ * Refuses requests of web pages from other origins, unless their origin is allowed. From an allowed origin, it still
+ * refuses POST requests with a content type that browsers send without a preflight.
  *
- * @returns the foreign origin that is allowed; `undefined` for a same-origin request or one without an origin.
+ * @returns the other origin, if it is allowed; `undefined` for a same-origin request or one without an origin.
  * @throws {HearthError} `forbidden`, `unsupported_media_type`.
  */
 function checkOrigin(request: Request, settings: GuardSettings): string | undefined {

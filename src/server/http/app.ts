@@ -14,10 +14,10 @@ import { guard, hasKey, listBothPaths, requireApiKey } from "./access.ts";
 import {
   answerError,
   explainForeignPath,
-  identify,
   MAX_SHOWN_PATH,
-  plainPath,
   shortenPath,
+  toPlainPath,
+  trackRequests,
 } from "./requests.ts";
 import {
   announceShutdown,
@@ -44,11 +44,11 @@ import { speechRoute, voicesRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { realtimeRoute } from "./realtime/realtime.ts";
 
-/** Creates the app with all endpoints. Each also answers below `/v1`. */
+/** Creates the app with all endpoints. Each endpoint also answers below `/v1`. */
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
-  const app = new Hono<Env>({ getPath: plainPath });
-  app.use(identify(observe(metrics, deps)));
+  const app = new Hono<Env>({ getPath: toPlainPath });
+  app.use(trackRequests(observe(metrics, deps)));
   app.on("POST", listBothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(deps.settings), requireApiKey(deps.settings));
   const routes = createRoutes(deps, metrics);
@@ -65,7 +65,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
-/** Returns the endpoints for the API description of a router. Their handlers must not be called. */
+/** Returns the endpoints of a model's server, for a router's API description. Their handlers must not be called. */
 export function describedRoutes(): Route[] {
   const settings = { maxStoredResponses: 0, storedResponsesBytes: 0 };
   // Creating the routes reads only these settings; the handlers read the rest.
@@ -99,7 +99,7 @@ function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   ];
 }
 
-/** Registers routes. Other methods on their paths get a 405 that lists the allowed ones. */
+/** Registers routes. On their paths, OPTIONS gets a 204 and all other methods a 405; both list the allowed methods. */
 export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
     const label = path.replace(/\{.*\}$/, "");
@@ -137,14 +137,14 @@ function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   return `There is no endpoint ${call.req.method} ${shortenPath(call)}; see /docs.${hint}`;
 }
 
-/** Counts each request and exports its spans. */
+/** Makes the listener that counts requests and exports their spans. */
 function observe(
   metrics: ServerMetrics,
   { spans }: Pick<AppDeps, "spans">,
-): Parameters<typeof identify>[0] {
+): Parameters<typeof trackRequests>[0] {
   return {
     begin: (call) => {
-      // A request counts as running from its headers on, so that slow uploads count too.
+      // A request counts as in flight once its headers have arrived, so that slow uploads count too.
       const isWork = call.req.method === "POST" &&
         !listBothPaths("/shutdown").includes(call.req.path);
       if (isWork) metrics.begin(call.env.completed);
@@ -161,8 +161,8 @@ function observe(
 }
 
 /**
- * Hides the reason why the model could not be loaded, which may contain paths on this machine, from callers who may not
- * know it. If API keys are set, callers with a valid key see it.
+ * Hides the reason why the model could not be loaded, because it may contain paths on this machine. Only callers with a
+ * valid API key see it, or local callers if the server has no keys.
  */
 function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps): unknown {
   const { state } = session;

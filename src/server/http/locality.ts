@@ -28,10 +28,11 @@ export const PROXY_HEADERS = [
 type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
- * Whether the caller is on this machine. The connection must come from this machine, and the request must be addressed
- * to it. Nothing may show that a proxy forwarded the request; some proxies speak HTTP/1.0 by default. If the connection
- * comes from a trusted proxy on this machine, X-Forwarded-For names the caller. The header of a proxy on another
- * machine is ignored: a loopback address in it would mean that machine.
+ * Whether the caller is on this machine. The connection must come from this machine, and the request's host must be a
+ * loopback name. If the connection comes from a trusted proxy on this machine, `x-forwarded-for` names the caller. From
+ * any other client, the request must not look forwarded: it has no header of a proxy, and is not HTTP/1.0, which some
+ * proxies use by default. A trusted proxy on another machine is not asked: a loopback address in its header would mean
+ * its own machine.
  */
 export function isLocal(
   request: Request,
@@ -42,7 +43,7 @@ export function isLocal(
   const isTrusted = makeAddressTest(trustedProxies);
   if (isTrusted(callerAddress)) {
     const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
-    // Takes the last entry that was not added by a trusted proxy; earlier ones can be forged.
+    // The caller is the last address that is not a trusted proxy's. Clients can forge the addresses before it.
     return isLoopback(hops.findLast((hop) => !isTrusted(hop)) ?? hops[0]!);
   }
   const isPassedOn = httpVersion === "1.0" ||
@@ -50,17 +51,17 @@ export function isLocal(
   return !isPassedOn;
 }
 
-/** The host that a request names, without its port; empty if invalid. */
+/** Returns the host that a request names, without its port; empty if invalid. */
 export function getHostName(request: Request): string {
   return URL.parse(`http://${getHost(request)}`)?.hostname ?? "";
 }
 
-/** The host that a request names, with its port. */
+/** Returns the host that a request names, with its port. */
 export function getHost(request: Request): string {
   return request.headers.get("host") ?? new URL(request.url).host;
 }
 
-/** Creates a test for whether an address is listed. A list holds addresses and ranges such as `10.0.0.0/8`. */
+/** Makes a function that tells whether an address is in a list of addresses and ranges such as `10.0.0.0/8`. */
 function makeAddressTest(listed: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const range of listed) {

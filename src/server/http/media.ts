@@ -77,9 +77,9 @@ type Medium = "audio" | "image";
 const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "images" };
 
 /**
- * Finds the media part of the last user message. Text parts are ignored.
+ * Finds the only media part of the last user message. Text parts are ignored.
  *
- * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for the other medium.
+ * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for any other medium.
  */
 export function findOnlyMedia(
   messages: ChatRequest["messages"],
@@ -112,6 +112,7 @@ export function findOnlyMedia(
   );
 }
 
+/** Returns the medium of a part. A file may hold any medium. */
 export function toMedium({ type }: MediaPart): Medium | "file" {
   if (type === "file") return "file";
   return type === "image" || type === "image_url" ? "image" : "audio";

@@ -1,5 +1,5 @@
 /**
- * `GET /metrics`: the metrics of server, session and worker, for Prometheus.
+ * `GET /metrics`: the metrics of the server, its session and the worker, for Prometheus.
  *
  * @module
  */
@@ -24,7 +24,7 @@ const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", 
 /** Bucket bounds in seconds; a response may take minutes. */
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
-/** Counts answered requests, and their seconds, by one label. */
+/** Counts answered requests and measures their durations, by one label. */
 export class RequestMetrics {
   readonly #label: string;
   readonly #requests: prometheus.Counter;
@@ -33,7 +33,7 @@ export class RequestMetrics {
   /**
    * @param options.prefix prefix of the metrics' names.
    * @param options.label name of the label by which requests are counted.
-   * @param options.note what else the seconds include.
+   * @param options.note what else the durations include, appended to the help text.
    */
   constructor(registry: prometheus.Registry, { prefix, label, note = "" }: {
     readonly prefix: string;

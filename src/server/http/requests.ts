@@ -17,7 +17,7 @@ import { isLocal } from "./locality.ts";
 import type { MediaDeps } from "./media.ts";
 import type { AppDeps, Call, Env } from "./route.ts";
 
-/** nginx's status for a client that disconnected before the response. It is only logged. */
+/** nginx's status for a client that disconnected before its response was complete. It is only logged and counted. */
 const CLIENT_DISCONNECTED = 499;
 
 /** A request whose response is complete. */
@@ -36,8 +36,11 @@ interface RequestListener {
   end(call: Call, ended: EndedRequest): Readonly<Record<string, unknown>>;
 }
 
-/** Gives each request an id, and logs the request when its response is complete. */
-export function identify(listener: RequestListener): MiddlewareHandler<Env> {
+/**
+ * Gives each request an id, sets the headers of all responses, reports warnings, and logs the request when its response
+ * is complete.
+ */
+export function trackRequests(listener: RequestListener): MiddlewareHandler<Env> {
   return async (call, next) => {
     const startMs = performance.now();
     const requestId = chooseRequestId(call.req.raw);
@@ -46,14 +49,14 @@ export function identify(listener: RequestListener): MiddlewareHandler<Env> {
     await next();
     const { status, headers } = call.res;
     headers.set("x-request-id", requestId);
-    // Anthropic's name for the request id.
+    // Anthropic's clients read the request id from this header.
     if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
     headers.set("x-content-type-options", "nosniff");
     reportWarnings(call);
     call.env.completed.then(() => {
       const { method, raw: { signal } } = call.req;
       const seconds = (performance.now() - startMs) / 1000;
-      // A client that hangs up is recorded as such even after the status of a stream has been sent.
+      // A client that hangs up is recorded as disconnected, even if the status of its stream has been sent.
       const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
       const fields = listener.end(call, { method, status: ending, startMs, seconds });
       const write = method === "POST" ? log.info : log.debug;
@@ -77,14 +80,14 @@ export function identify(listener: RequestListener): MiddlewareHandler<Env> {
 function toRefusal({ error }: Call): { code?: string; param?: string | undefined } {
   if (error === undefined) return {};
   const { kind, param } = HearthError.from(error);
-  return { code: kind, param: param && withoutOwnNames(param) };
+  return { code: kind, param: param && hideClientNames(param) };
 }
 
 /**
- * Removes names that the client chose from a parameter's path: those in quotation marks, and all names inside a schema
+ * Removes names that the client chose from a parameter's path: names in quotation marks, and all names inside a schema
  * or a template's variables.
  */
-function withoutOwnNames(param: string): string {
+function hideClientNames(param: string): string {
   return param.replaceAll(/\["(?:[^"\\]|\\.)*"\]/g, "[…]")
     .replace(
       /(\.schema|\.parameters|\.input_schema|_schema|_json|kwargs|logit_bias)[.[].*$/,
@@ -93,8 +96,8 @@ function withoutOwnNames(param: string): string {
 }
 
 /**
- * Reads the JSON body of a request once the queue has room for the request, and warns of its fields that are known but
- * not served.
+ * Reads the JSON body of a request, if the queue has room for the request, and warns of fields that are known but not
+ * served.
  *
  * @throws {HearthError} when no model is loaded, the model does not serve the endpoint, the queue is full, or the body
  * is invalid.
@@ -106,7 +109,7 @@ export async function readRequest<S extends z.ZodType>(
     /** Path of the endpoint. If the model does not serve it, the request is refused before its body is read. */
     readonly path?: InferencePath;
     readonly schema: S;
-    /** The kind of request, whose unserved fields are reported; if absent, none are. */
+    /** The kind of request, which decides which fields are not served. If absent, there are no warnings. */
     readonly unserved?: AnswerFamily;
   },
 ): Promise<z.output<S>> {
@@ -125,7 +128,7 @@ export function getMediaDeps(call: Call, { settings, mediaLimits }: AppDeps): Me
   return { settings, mediaLimits, signal, isLocal: isLocal(request, call.env, settings) };
 }
 
-/** Answers with the error that a handler threw. An error that is not meant for clients is logged. */
+/** Answers with the error that a handler threw. An error that is not meant for clients is logged in full instead. */
 export function answerError(thrown: unknown, call: Call): Response {
   const requestId = call.get("requestId");
   const isAbort = thrown instanceof Error && thrown.name === "AbortError";
@@ -133,7 +136,7 @@ export function answerError(thrown: unknown, call: Call): Response {
     return new Response(null, { status: CLIENT_DISCONNECTED });
   }
   const error = HearthError.from(thrown);
-  // The worker has already logged a HearthError of its own.
+  // A HearthError was made for the client, and is not logged. Any other error is a fault of this server.
   if (error !== thrown) {
     log.error("a request failed", { requestId, path: call.req.path, error: thrown });
   }
@@ -142,14 +145,15 @@ export function answerError(thrown: unknown, call: Call): Response {
   return call.body(JSON.stringify(body), status as 400, { "content-type": "application/json" });
 }
 
+/** Maximum number of characters of a path in messages and log lines. */
 export const MAX_SHOWN_PATH = 100;
 
-const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
+const VALID_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 
 /** Chooses the request id: the one that the client sent, if it is valid, or else a new one. */
 function chooseRequestId({ headers }: Request): string {
   const proposed = headers.get("x-request-id") ?? "";
-  return SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
+  return VALID_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
 }
 
 /** Creates the id of a response, or of a part of one. */
@@ -157,8 +161,8 @@ export function newId(prefix: string): string {
   return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
 }
 
-/** Removes doubled and trailing slashes from a path, and maps llama.cpp's names to this server's. */
-export function plainPath(request: Request): string {
+/** Returns a request's path without doubled or trailing slashes, and with llama.cpp's `/reranking` as `/rerank`. */
+export function toPlainPath(request: Request): string {
   const { pathname } = new URL(request.url);
   return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
     .replace(/^((?:\/v1)?)\/reranking$/, "$1/rerank");
@@ -180,10 +184,11 @@ const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
 ];
 
 /**
- * Tells what to do about a request for another server's API, or one with a path before or between the parts of this
- * server's, as `/openai/v1/embeddings`; `undefined` for any other path.
+ * Explains what is wrong with an unknown path: it belongs to another server's API, or it is one of this server's paths
+ * with a wrong beginning, such as `/openai/v1/embeddings`.
  *
- * @param known this server's paths.
+ * @param known this server's paths, without `/v1`.
+ * @returns the message for the client; `undefined` for any other path.
  */
 export function explainForeignPath(call: Call, known: readonly string[]): string | undefined {
   const { path } = call.req;
@@ -205,26 +210,26 @@ export function explainForeignPath(call: Call, known: readonly string[]): string
 }
 
 /**
- * Renames the field that an error is about, in `param` and in the message. The error names a field of the converted
- * request.
+ * Renames the field that an error is about, in `param` and in the message. This is for requests that were converted to
+ * another API family's: their errors name fields that the client did not send.
  *
- * @param ownParam maps the path of that field to the path of the client's field.
+ * @param toClientParam maps the path of a field in the converted request to the path of the client's field.
  */
-export function inOwnWords(error: unknown, ownParam: (param: string) => string): unknown {
+export function renameParam(error: unknown, toClientParam: (param: string) => string): unknown {
   if (!(error instanceof HearthError) || error.param === undefined) return error;
-  const param = ownParam(error.param);
+  const param = toClientParam(error.param);
   const message = error.message.replaceAll(error.param, () => param);
   return new HearthError(error.kind, message, { param, cause: error.cause });
 }
 
 // Warnings about a request that is answered anyway: one log line, and the response's `warning` header.
 
-/** Maximum number of characters of a warning, because clients may have chosen a part of it. */
+/** Maximum number of characters of a warning. Part of it may come from the client, and be long. */
 const MAX_CHARS = 200;
 /** Maximum number of characters in a `warning` header. */
 const MAX_HEADER_CHARS = 500;
 
-/** Adds warnings to a request. Each names the field and says what happens instead. */
+/** Adds warnings to a request. Each warning should name the field and say what happens instead. */
 export function warn(call: Call, ...warnings: readonly string[]): void {
   if (warnings.length === 0) return;
   const shown = warnings.map((each) => shorten(each, MAX_CHARS));
@@ -237,7 +242,7 @@ export function warnOfTools(call: Call, types: readonly string[]): void {
   warn(call, `tools are ignored: this server does not have ${types.join(" ")}`);
 }
 
-/** Logs a request's warnings and sets the header of its response; does nothing if there are none. */
+/** Logs a request's warnings and sets the response's `warning` header, if there are any. */
 function reportWarnings(call: Call): void {
   const warnings = call.get("warnings");
   if (warnings === undefined) return;
@@ -245,14 +250,14 @@ function reportWarnings(call: Call): void {
     requestId: call.get("requestId"),
     warnings: warnings.join("; "),
   });
-  call.res.headers.set("warning", `299 hearth "${quotable(warnings.join("; "))}"`);
+  call.res.headers.set("warning", `299 hearth "${toQuotable(warnings.join("; "))}"`);
 }
 
 /**
- * Makes a warning safe for a header, which must not hold line breaks and some other characters. Clients may have chosen
- * a part of the warning.
+ * Makes a warning safe for a quoted string in a header: part of it may come from the client, and hold line breaks or
+ * other characters that headers must not have.
  */
-function quotable(text: string): string {
+function toQuotable(text: string): string {
   return shorten(text, MAX_HEADER_CHARS).replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, "?");
 }
 

@@ -40,7 +40,7 @@ export interface Env {
     route: string | undefined;
     /** Label of the API key that the caller sent. */
     keyLabel: string | undefined;
-    /** Id of the model that a router forwarded the request to. */
+    /** In a router: id of the model that the request was forwarded to; `none` if it was not forwarded. */
     model: string | undefined;
     /** Warnings about fields that were ignored; absent if there are none. */
     warnings: readonly string[] | undefined;
@@ -50,10 +50,10 @@ export interface Env {
 /** A request that is being handled. */
 export type Call = Context<Env>;
 
-/** Schemas of a body by media type; a single schema is for JSON. */
+/** Schemas of a body by its media type, or only the schema of its JSON. */
 export type BodySchemas = z.ZodType | Readonly<Record<string, z.ZodType>>;
 
-/** How the API's description presents an endpoint. */
+/** An endpoint in the API's description. */
 export interface Operation {
   readonly summary: string;
   readonly description?: string;

@@ -16,14 +16,15 @@ import { type App, bridge } from "./connection/node_bridge.ts";
 import { bridgeUpgrades } from "./connection/message_socket.ts";
 import type { AppDeps } from "./route.ts";
 
+/** How long to wait, after the grace period, until the last bytes of the responses are sent. */
 const LAST_WRITES_MS = 1000;
 
 export interface RunningServer {
-  /** Address it listens on, with the real port if 0 was requested. */
+  /** The address that the server listens on, with the real port if 0 was requested. */
   readonly address: { readonly hostname: string; readonly port: number };
   /**
    * Stops the server: accepts no new connections, waits for requests in progress up to the grace period, and ends the
-   * rest. Further calls wait for the same end.
+   * rest. Further calls return the same promise.
    */
   stop(): Promise<void>;
 }
@@ -34,7 +35,7 @@ interface ServeOptions {
   readonly figures?: ConnectionFigures;
   /** Whether to write every response chunk by chunk, rather than only events and audio. */
   readonly streamsAll?: boolean;
-  /** Refuses new requests. Resolves when those in progress have ended, or the grace period is over. */
+  /** Refuses new requests. Resolves when the requests in progress have ended, or the grace period is over. */
   readonly drain: (inFlight: ReadonlySet<Promise<void>>) => Promise<unknown>;
   /** Ends the requests that are still in progress. */
   readonly end?: () => Promise<void>;
@@ -69,7 +70,8 @@ export function serveApp(app: App, options: ServeOptions): RunningServer {
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     const drained = drain(inFlight);
-    // A longer grace period suggests a proxy in front, which needs time to notice and send requests elsewhere.
+    // A grace period of more than a second suggests a proxy in front of the server. Until the period is over, requests
+    // on new connections then get a 503, so that the proxy notices and sends them elsewhere.
     const closedAtOnce = settings.drainSeconds > 1 ? undefined : listener.close();
     await drained;
     const closed = closedAtOnce ?? listener.close();
@@ -83,7 +85,7 @@ export function serveApp(app: App, options: ServeOptions): RunningServer {
 }
 
 /**
- * Serves the app of one model, and ends its session with it. The caller starts the session.
+ * Serves the app of one model. The caller starts the session, and the server stops it when it is stopped itself.
  *
  * @throws as {@linkcode serveApp} does.
  */

@@ -1,5 +1,6 @@
 /**
- * The endpoints about the server itself: `GET /health`, `/info`, `/models`, and `POST /shutdown`.
+ * The endpoints about the server and its model: `GET /health`, `/info`, `/models`, `/audio/models`, and
+ * `POST /shutdown`.
  *
  * @module
  */
@@ -140,7 +141,10 @@ export function audioModelsRoute({ session }: AppDeps): Route {
   };
 }
 
-/** Makes the list's entry. The specification has `created` null, but typed clients, which use `/v1`, need a number. */
+/**
+ * Makes the entry of a model list. `created` is null, as the specification wants, but a number below `/v1`, because
+ * typed clients use these paths and need one.
+ */
 function makeEntry(info: ModelInfo, { req: { path } }: Call) {
   return { ...info, createdSeconds: path.startsWith("/v1/") ? info.createdSeconds : null };
 }

@@ -1,7 +1,7 @@
 /**
- * Timings of requests for their log lines and spans, and the exporter of the spans to an OpenTelemetry collector: OTLP
- * over HTTP, as JSON. Deno's own exporter needs `OTEL_DENO=true` before the process starts; this one only needs the
- * collector's address.
+ * Timings of requests, for log lines and for spans, and the exporter that sends spans to an OpenTelemetry collector:
+ * OTLP over HTTP, as JSON. Deno's own exporter works only if `OTEL_DENO=true` is set before the process starts. This
+ * one only needs the collector's address.
  *
  * @module
  */
@@ -58,12 +58,7 @@ export class OtlpExporter {
       (base && `${base.replace(/\/$/, "")}/v1/traces`);
     if (!url || /^true$/i.test(read("OTEL_SDK_DISABLED") ?? "")) return undefined;
     if (!URL.canParse(url)) {
-      log.warn(
-        "no spans are sent: the collector's address in OTEL_EXPORTER_OTLP_ENDPOINT is not a URL",
-        {
-          endpoint: url,
-        },
-      );
+      log.warn("no spans are sent: the collector's address is not a URL", { endpoint: url });
       return undefined;
     }
     const attributes = readPairs(read("OTEL_RESOURCE_ATTRIBUTES"));
@@ -83,7 +78,10 @@ export class OtlpExporter {
     this.#timer ??= setTimeout(() => this.flush(), this.#settings.delayMs);
   }
 
-  /** Sends the waiting spans. Never throws: spans that cannot be sent are lost, which is logged once. */
+  /**
+   * Sends the waiting spans. Never throws: spans that cannot be sent are lost. Of several failures in a row, only the
+   * first is logged.
+   */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -137,7 +135,7 @@ function toAttributes(values: Readonly<Record<string, string | number>>): unknow
   }));
 }
 
-/** Converts milliseconds to nanoseconds as text, because they exceed the range of a double. */
+/** Converts milliseconds to nanoseconds, written as text, because a double cannot hold them exactly. */
 function toNanoseconds(ms: number): string {
   return String(BigInt(Math.round(ms * 1000)) * 1000n);
 }
@@ -162,7 +160,7 @@ function decode(value: string): string {
 
 /**
  * Makes the log fields about the model's work, in seconds and tokens. `readSeconds` is the time from the request's
- * start until that work began.
+ * start until the task was sent to the model.
  */
 export function makeWorkFields(work: Work | undefined, startMs: number): Record<string, unknown> {
   if (work === undefined) return {};
@@ -187,7 +185,7 @@ function inSeconds(ms: number): number {
   return Number((ms / 1000).toFixed(3));
 }
 
-interface EndedRequest {
+interface TracedRequest {
   readonly request: Request;
   readonly route: string;
   readonly status: number;
@@ -196,11 +194,11 @@ interface EndedRequest {
 }
 
 /**
- * Builds the spans of a request below the one that its `traceparent` names (W3C Trace Context): one for the request,
- * and those of the model's work. None if the caller's trace is not sampled. Spans never hold content of the request or
- * the response.
+ * Builds the spans of a request: one for the whole request, and its children for the phases of the model's work. The
+ * parent is the span that the header `traceparent` names (W3C Trace Context). There are none if the caller's trace is
+ * not sampled. Spans never hold content of the request or the response.
  */
-export function toSpans({ request, route, status, startMs, work }: EndedRequest): Span[] {
+export function toSpans({ request, route, status, startMs, work }: TracedRequest): Span[] {
   const header = request.headers.get("traceparent") ?? "";
   const [, traceId, parentSpanId, flags] =
     /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})\b/.exec(header) ?? [];
@@ -251,7 +249,7 @@ function toPhases(work: Work | undefined, startMs: number): Phase[] {
   if (times === undefined || usage === undefined) {
     return [read, { name: "work", fromMs: startedAtMs, toMs: endedAtMs }];
   }
-  // The model's thread reports only durations, so they are laid out backwards from the end.
+  // The worker reports only durations, so the phases are laid out backwards from the end.
   const decodeMs = endedAtMs - times.decodeMs;
   const prefillMs = decodeMs - times.prefillMs;
   const queueMs = prefillMs - times.queueMs;

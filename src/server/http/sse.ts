@@ -1,5 +1,5 @@
 /**
- * A task's events, and how they are sent as Server-Sent Events.
+ * Sends a task's events as server-sent events.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export function formatErrorEvent(error: WireError): string {
   return formatEvent(JSON.stringify(nestedError(HearthError.fromWire(error))));
 }
 
-/** Formats one event with its type, for typed streams. */
+/** Formats one event of a stream whose events have types. */
 export function formatNamedEvent(
   event: { readonly type: string } & Readonly<Record<string, unknown>>,
 ): string {
@@ -35,8 +35,8 @@ interface StreamOptions {
   /** Silence after which a comment is sent. */
   readonly keepAliveMs?: number;
   /**
-   * An event without content, written between comments and the next event. Some clients (Dify) read up to the next
-   * blank line, and ignore everything up to it if it begins with a comment.
+   * An event without content, written between comments and the next event. Some clients (Dify) read up to a blank line,
+   * and ignore all that they have read if it begins with a comment.
    */
   readonly emptyEvent?: string;
 }
@@ -104,24 +104,26 @@ export type TaskEvents<Event> =
 export const LONGEST_WAIT_MS = 5000;
 
 /**
- * Waits for the first event, which says that the request is admitted: until then an error can still have its own
- * status. It does not wait long for a busy worker.
+ * Waits for the first event, which says that the request is admitted. Until then an error can still have its own
+ * status.
  *
- * @returns all events, including the first.
+ * @param maxWaitMs after this time, the events are returned although the worker has not admitted the request.
+ *
+ * @returns all events, including the first one.
  * @throws {HearthError} the error of an error event that comes first.
  */
-export async function untilAdmitted<Event extends TaskEvent>(
+export async function waitForAdmission<Event extends TaskEvent>(
   events: TaskEvents<Event>,
   maxWaitMs = LONGEST_WAIT_MS,
 ): Promise<TaskEvents<Event>> {
   const first = events.next();
   const result = await within(first, maxWaitMs);
   if (result?.value?.type === "error") throw HearthError.fromWire(result.value.error);
-  return withFirst(first, events);
+  return prepend(first, events);
 }
 
-/** Puts one result in front of `rest`. */
-export function withFirst<Event>(
+/** Puts the first event back in front of the others. */
+export function prepend<Event>(
   first: Promise<IteratorResult<Event>>,
   rest: TaskEvents<Event>,
 ): TaskEvents<Event> {
@@ -145,8 +147,8 @@ export function withFirst<Event>(
 }
 
 /**
- * Logs that a request's stream ended in an error, which the client gets as its last event. The loss of a worker ends
- * all streams and has its own log line.
+ * Logs that a request's stream ended in an error. The loss of a worker, which ends all streams, has its own log line,
+ * so it is only logged at level debug here.
  */
 export function logFailure(
   requestId: string,

@@ -19,7 +19,7 @@ interface WorkerListener {
   onReady(info: ModelInfo): void;
   /** Called when the model cannot be loaded. */
   onFailed(reason: string): void;
-  /** Called when the device was lost, the worker died, or it no longer responds. */
+  /** Called when the device was lost, or the worker died or no longer responds. */
   onLost(reason: string, cause: LossCause): void;
 }
 
@@ -77,15 +77,15 @@ export class WorkerClient {
     return this.#isOver ? 0 : this.#heart.silentSeconds;
   }
 
-  /** Sends a request to the worker. `port` goes to the worker too; its events arrive at the port's other end. */
+  /** Sends a request to the worker, and transfers `port`. The request's events arrive at the port's other end. */
   request(task: Task, port: MessagePort): void {
     const message = { type: "request", task, port } satisfies ToWorker;
     this.#worker.postMessage(message, [port, ...listMedia(task)]);
   }
 
   /**
-   * Returns the worker's metrics. If it does not answer in time, returns those that it reported last, or none. While a
-   * thread runs a model on the CPU, it cannot answer messages, but its counters must not vanish.
+   * Returns the worker's metrics. If it does not answer in time, returns those that it reported last, or none: a worker
+   * that runs a step on the CPU cannot answer, but its counters must not vanish meanwhile.
    */
   async metrics(timeoutMs: number): Promise<MetricObject[]> {
     const id = ++this.#lastMetricsId;
@@ -97,7 +97,10 @@ export class WorkerClient {
     return this.#metrics;
   }
 
-  /** Asks the worker to free its resources, and terminates it once it has, or after a timeout. */
+  /**
+   * Asks the worker to free its resources, and terminates its thread when it has done so, or after a timeout. If the
+   * process exits after this, the thread is not terminated.
+   */
   async stop(timeoutMs: number): Promise<void> {
     this.#isStopping = true;
     if (this.#isOver) return;
@@ -106,7 +109,7 @@ export class WorkerClient {
     this.#endThread();
   }
 
-  /** Resolves when the worker's thread has been ended. */
+  /** Resolves when the worker's thread has been terminated. */
   get ended(): Promise<void> {
     return this.#ended.promise;
   }
@@ -135,7 +138,10 @@ export class WorkerClient {
     this.#worker.postMessage(message);
   }
 
-  /** Reports the loss. The worker is first asked to free its native memory, because terminating its thread leaks it. */
+  /**
+   * Reports that the worker is lost, and ends it. It is first asked to free its native memory, which terminating its
+   * thread alone would leak.
+   */
   #lose(reason: string, cause: LossCause = "lost"): void {
     if (this.#isOver) return this.#stopped.resolve();
     this.#end();
@@ -150,7 +156,7 @@ export class WorkerClient {
     else this.#lose(reason, "silent");
   }
 
-  /** Stops reporting. */
+  /** Stops the heartbeat, and all reports to the listener. */
   #end(): void {
     this.#isOver = true;
     clearInterval(this.#timer);
@@ -180,7 +186,7 @@ export class WorkerClient {
   }
 }
 
-/** Number of beats within the time that a worker may be silent. */
+/** Number of beats within the silence that is allowed between steps. */
 const BEATS = 6;
 
 /** A step of the model, or a stage of its loading, may take this many times the allowed silence between steps. */
@@ -195,9 +201,8 @@ interface HeartbeatOptions {
 
 /**
  * Decides whether a worker that is pinged at every beat still responds. Silence is counted in beats, not by the clock,
- * so that a sleeping machine or a busy server thread is not taken for a hanging worker. A worker that computes on the
- * CPU cannot answer during a step, while one that waits for a GPU can; the progress of steps is watched by counters in
- * both cases.
+ * so that a worker does not count as hanging because the machine slept or the server's thread was busy. A worker that
+ * computes on the CPU cannot answer pings during a step. So while a step runs, only the counters of steps are watched.
  */
 export class Heartbeat {
   /** Time between two beats. */
@@ -207,7 +212,7 @@ export class Heartbeat {
   #isLoading = true;
   /** Pings since the worker last responded. */
   #silentBeats = 0;
-  /** Beats since the running step last began or ended a part. */
+  /** Beats during steps since the counters of steps last changed. */
   #stepBeats = 0;
   #lastChanges = 0;
 

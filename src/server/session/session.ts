@@ -14,7 +14,7 @@ import {
   type SupervisorOptions,
   WorkerSupervisor,
 } from "./supervisor.ts";
-import { lastEvent, recordWork, TaskStream } from "./task_stream.ts";
+import { recordWork, TaskStream, waitForDone } from "./task_stream.ts";
 
 interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
 
@@ -22,7 +22,7 @@ interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The part of a task's stream that a session needs. */
+/** The part of a task stream that a session needs. */
 type OpenStream = Pick<TaskStream<TaskEvent>, "fail">;
 
 /** Owns the worker, through its supervisor, and all open requests. */
@@ -122,8 +122,8 @@ export class Session {
   }
 
   /**
-   * Returns the model if it is ready and a request would be admitted now. Called before the body is read, so that a
-   * refused request takes no memory.
+   * Returns the model if it is ready and a request would be admitted now. Call it before reading a request's body, so
+   * that a refused request takes no memory.
    *
    * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
    */
@@ -138,8 +138,8 @@ export class Session {
   }
 
   /**
-   * Sends a task to the worker, transferring its media. Aborting `signal`, or ending the iteration early, cancels the
-   * task before its next step, even while it waits. The last event is always `done` or `error`.
+   * Sends a task to the worker, and transfers its media. Aborting `signal`, or ending the iteration early, cancels the
+   * task: while it is queued, or before its next step. If it is not cancelled, its last event is `done` or `error`.
    *
    * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
    */
@@ -170,15 +170,15 @@ export class Session {
     task: T,
     options: RequestOptions = {},
   ): Promise<Extract<EventOf<T>, { type: "done" }>> {
-    return await lastEvent(this.stream(task, options));
+    return await waitForDone(this.stream(task, options));
   }
 
-  /** Returns the worker's metrics; none without a model, or if the worker does not answer. */
+  /** Returns the worker's metrics, or those that it reported last if it does not answer in time; none without a model. */
   async metrics(): Promise<MetricObject[]> {
     return this.#state.phase === "ready" ? await this.#supervisor.metrics() : [];
   }
 
-  /** Refuses new requests from now on. Those in progress continue. */
+  /** Refuses new requests from now on. Requests in progress continue. */
   drain(): void {
     this.#setState({ phase: "stopping" });
     this.#supervisor.retire();
@@ -191,7 +191,7 @@ export class Session {
     await this.#supervisor.stop();
   }
 
-  /** Ends the requests in progress on behalf of a worker that can no longer do so. @returns how many there were. */
+  /** Ends all requests in progress with an error, because the worker will not finish them. @returns their number. */
   #failStreams(error: HearthError): number {
     const streams = [...this.#streams];
     for (const stream of streams) stream.fail(error.toWire());

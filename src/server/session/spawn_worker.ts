@@ -1,21 +1,23 @@
 /**
- * Starts the thread that owns the device. It loads nothing until told what to load.
+ * Starts the worker: the thread that owns the device and runs the model.
  *
  * @module
  */
 
+/** Starts a worker. It loads no model until it gets the message `load`. */
 export function spawnModelWorker(): Worker {
   return new Worker(new URL("../../worker/worker.ts", import.meta.url), { type: "module" });
 }
 
 /**
- * Starts a thread early, so that its modules load at the same time as the caller's.
+ * Starts a worker early, so that its modules load at the same time as the caller's.
  *
- * @returns a function that returns this thread at first, and then new ones.
+ * @returns a function that returns this worker at the first call, and starts another one at each later call.
  */
 export function spawnAhead(): () => Worker {
   let ahead: Worker | undefined = spawnModelWorker();
-  // The next owner of the thread gets the same error.
+  // A worker that fails before it is asked for is dropped. The one started in its place fails too, and its owner then
+  // gets the error.
   ahead.onerror = (event) => {
     event.preventDefault();
     ahead = undefined;

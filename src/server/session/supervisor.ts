@@ -1,6 +1,6 @@
 /**
- * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost. Reports the
- * session's state, which says why the session is not ready.
+ * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost. It reports
+ * each change of the session's state.
  *
  * @module
  */
@@ -23,7 +23,7 @@ const STOP_TIMEOUT_MS = 500;
 /**
  * Resolves which model the worker is to load, and downloads it if needed.
  *
- * @throws {StartupError} when it cannot be found or downloaded.
+ * @throws {StartupError} when the model cannot be found or downloaded.
  */
 export type Prepare = (options: {
   readonly onProgress: (progress: LoadProgress) => void;
@@ -44,13 +44,16 @@ export interface SupervisorOptions {
   readonly exitsAfterStop?: boolean;
 }
 
-/** Told about changes of the worker's state. After the supervisor is retired, only losses are reported. */
+/**
+ * Receives changes of the session's state, and losses of workers. After the supervisor is retired or the model's files
+ * have changed, only losses are reported.
+ */
 interface SupervisorListener {
   onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
   /**
-   * Called when the worker's requests can no longer be finished, after the new state was reported.
+   * Called when a worker is lost, after the new state was reported. The listener ends the worker's requests.
    *
-   * @returns the number of these requests.
+   * @returns the number of requests that it ended.
    */
   onLost(reason: string): number;
 }
@@ -117,14 +120,14 @@ export class WorkerSupervisor {
     return await this.#client?.metrics(METRICS_TIMEOUT_MS) ?? [];
   }
 
-  /** Starts no further worker; a running one continues. */
+  /** Starts no further worker. A running worker continues. */
   retire(): void {
     clearTimeout(this.#restartTimer);
     clearInterval(this.#filesTimer);
     this.#retirement.abort();
   }
 
-  /** Retires, and stops the worker. */
+  /** Retires the supervisor, and stops the worker. */
   async stop(): Promise<void> {
     this.retire();
     await this.#client?.stop(STOP_TIMEOUT_MS);
@@ -170,7 +173,7 @@ export class WorkerSupervisor {
     this.#filesTimer = setInterval(() => void this.#checkFiles(), this.#filesCheckMs);
   }
 
-  /** Refuses requests once a file has changed. Requests that the worker already has continue. */
+  /** Refuses new requests if a file of the model has changed. Requests that the worker already has continue. */
   async #checkFiles(): Promise<void> {
     const path = await (await this.#marks)?.findChanged();
     if (path === undefined || this.#isChanged) return;
@@ -253,9 +256,9 @@ const MAX_LOSSES_IN_WINDOW = 5;
 const FIRST_WAIT_MS = 500;
 
 /**
- * Decides how long to wait before a lost worker is replaced. After the first loss there is no wait, and after each
- * further loss within five minutes the wait doubles. The sixth loss is final, because the fault will not go away by
- * itself.
+ * Decides how long to wait before a lost worker is replaced. Losses within five minutes count together: after the first
+ * one there is no wait, after the second one half a second, and each further wait is twice as long. The sixth loss is
+ * final, because the fault will not go away by itself.
  */
 export class RestartPolicy {
   readonly #lossesMs: number[] = [];

@@ -1,5 +1,5 @@
 /**
- * The events of one request, read by the server as they arrive from the worker.
+ * The events of one request, as the server reads them from the worker.
  *
  * @module
  */
@@ -14,9 +14,9 @@ interface Reader<Event> {
 }
 
 /**
- * Reads a request's port as an async iterator that ends after `done` or `error`. It allows one reader at a time.
- * Returning early, or aborting `signal`, tells the worker to cancel the request and closes the port; an abort also
- * rejects the pending and every later `next()` with the signal's reason.
+ * Reads events from a request's port, as an async iterator that ends after `done` or `error`. Only one `next()` may be
+ * pending at a time. Ending the iteration early, or aborting `signal`, tells the worker to cancel the request and
+ * closes the port. An abort also rejects the pending and every later `next()` with the signal's reason.
  */
 export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterator<Event> {
   readonly #port: MessagePort;
@@ -41,7 +41,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     this.#onEnd = options.onEnd;
     this.#port.onmessage = ({ data: event }: MessageEvent<Event>) =>
       this.#push(
-        event.type === "error" ? { ...event, error: inRequestFields(event.error) } : event,
+        event.type === "error" ? { ...event, error: nameRequestField(event.error) } : event,
       );
     if (this.#signal?.aborted) this.#cancel();
     else this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
@@ -65,11 +65,11 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  /** Ends the stream with an error event if the worker cannot send one, or must not continue. */
+  /** Ends the stream with an error event in place of the worker, and tells the worker to cancel the request. */
   fail(error: WireError): void {
     if (this.#ended) return;
     this.#tell({ type: "cancel" });
-    // A slow reader's backlog is dropped: there may be no time to send it before the process exits.
+    // Events that are not read yet are dropped: there may be no time to send them before the process exits.
     this.#events.length = 0;
     this.#push({ type: "error", error } as Event);
   }
@@ -110,11 +110,11 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
 }
 
 /**
- * Yields the events of a task that succeeds.
+ * Yields a task's events, and throws if the task does not succeed.
  *
- * @throws {HearthError} the error of an error event; `inference_failed` when the stream ends before the task has.
+ * @throws {HearthError} the error of an error event; `inference_failed` when the stream ends without `done`.
  */
-export async function* successes<Event extends TaskEvent>(
+export async function* requireSuccess<Event extends TaskEvent>(
   stream: AsyncIterable<Event>,
 ): AsyncGenerator<Exclude<Event, { type: "error" }>, void> {
   let isDone = false;
@@ -128,18 +128,18 @@ export async function* successes<Event extends TaskEvent>(
   }
 }
 
-/** Waits for the last event of a task. @throws {HearthError} as {@linkcode successes} does. */
-export async function lastEvent<Event extends TaskEvent>(
+/** Waits for a task's event `done`. @throws {HearthError} as {@linkcode requireSuccess} does. */
+export async function waitForDone<Event extends TaskEvent>(
   stream: AsyncIterable<Event>,
 ): Promise<Extract<Event, { type: "done" }>> {
   let last: TaskEvent | undefined;
-  for await (const event of successes(stream)) last = event;
+  for await (const event of requireSuccess(stream)) last = event;
   return last as Extract<Event, { type: "done" }>;
 }
 
 /** Timing of the model's work on a request, in milliseconds of `performance.now()`. */
 export interface Work {
-  /** Time when the model received the task. */
+  /** Time when the task was sent to the worker. */
   readonly startedAtMs: number;
   readonly endedAtMs: number;
   /** Timings of models that generate. */
@@ -147,10 +147,10 @@ export interface Work {
   readonly usage?: TokenUsage | undefined;
 }
 
-/** Timings by the signal of the request. */
+/** The timings of each request, by its signal. */
 const works = new WeakMap<AbortSignal, Work>();
 
-/** Records that the model's work on the request with this signal has ended. */
+/** Records the timing of the request with this signal, now that the model's work on it has ended. */
 export function recordWork(
   signal: AbortSignal,
   { startedAtMs, last }: { readonly startedAtMs: number; readonly last: TaskEvent | undefined },
@@ -169,7 +169,7 @@ export function getWork(signal: AbortSignal): Work | undefined {
   return works.get(signal);
 }
 
-/** Names of request fields, by the name of the task field, where the two differ. */
+/** Names of the request's fields that the task has under another name, by that name. */
 const REQUEST_FIELDS: Readonly<Record<string, string>> = {
   continuesFinalMessage: "continue_final_message",
   logitBias: "logit_bias",
@@ -180,10 +180,10 @@ const REQUEST_FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Changes an error that names a task's field to name the request's field, in `param` and at the beginning of the
- * message: `logitBias["7"]` becomes `logit_bias["7"]`. Errors that already name a request's field are unchanged.
+ * Makes an error about a task's field name the request's field, in `param` and at the beginning of the message:
+ * `logitBias["7"]` becomes `logit_bias["7"]`. An error that already names a request's field is returned unchanged.
  */
-function inRequestFields(error: WireError): WireError {
+function nameRequestField(error: WireError): WireError {
   const [own = ""] = /^\w+/.exec(error.param ?? "") ?? [];
   const field = REQUEST_FIELDS[own];
   if (field === undefined) return error;

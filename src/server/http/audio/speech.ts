@@ -1,5 +1,5 @@
 /**
- * `POST /audio/speech` and `GET /audio/voices`: speech as JSON, audio or server-sent events.
+ * `POST /audio/speech`: speech as JSON, audio or server-sent events. `GET /audio/voices`: the voices for it.
  *
  * @module
  */
@@ -27,10 +27,10 @@ import {
   formatErrorEvent,
   formatEvent,
   logFailure,
+  prepend,
   streamEvents,
   type TaskEvents,
-  untilAdmitted,
-  withFirst,
+  waitForAdmission,
 } from "../sse.ts";
 import { getMediaDeps, warn } from "../requests.ts";
 import { isWords } from "../../../wire/chat_message.ts";
@@ -39,11 +39,11 @@ import type { ModelInfo } from "../../../worker/protocol.ts";
 import { joinBytes } from "../../../base/bytes.ts";
 import { closeWavHeader, CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
 import type { SpeakEvent } from "../../../models/task.ts";
-import { successes } from "../../session/task_stream.ts";
+import { requireSuccess } from "../../session/task_stream.ts";
 
 const PATH = "/audio/speech";
 
-/** Synthesizes speech, and answers with JSON, audio or events. */
+/** The endpoint that synthesizes speech, and answers with JSON, audio or events. */
 export function speechRoute(deps: AppDeps): Route {
   const sound = z.string().meta({ format: "binary" });
   return {
@@ -98,13 +98,13 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
     param: placed.param,
   };
   const wanted = { text, param, voice, recording, speed, format, seed };
-  const events = await untilAdmitted(
+  const events = await waitForAdmission(
     session.stream({ type: "speak", requestId, ...wanted }, { signal }),
   );
   if (wish.messages !== undefined) {
-    return call.json(await speechAsJson(events, { model: info.id, format }));
+    return call.json(await makeCompletion(events, { model: info.id, format }));
   }
-  if (!wish.sendsEvents) return await speechAsSound(events, { format, requestId });
+  if (!wish.sendsEvents) return await streamSound(events, { format, requestId });
   return streamEvents(events, formatSpeech, { requestId, emptyEvent: NO_SPEECH });
 }
 
@@ -112,7 +112,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
 interface SpokenText {
   readonly text: string;
   readonly param: string;
-  /** The recording whose voice is cloned. */
+  /** The recording whose voice is to be cloned. */
   readonly recording?: LocatedPart | undefined;
 }
 
@@ -120,7 +120,7 @@ interface SpokenText {
  * Finds the text to speak: `input`, or the text parts of the last user message, which may also have an audio part.
  *
  * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or both a recording and
- * a voice; `unsupported_by_model` for images, and for recordings if the model cannot clone voices.
+ * a voice; `unsupported_by_model` for images and files, and for recordings if the model cannot clone voices.
  */
 function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText {
   const { input, messages = [] } = wish;
@@ -139,7 +139,7 @@ function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText 
     else if (!isWords(part)) recordings.push({ part, param: `${param}[${index}]` });
   }
   const [recording, another] = recordings;
-  for (const each of recordings) requireRecordings(each, info);
+  for (const each of recordings) requireCloning(each, info);
   if (another !== undefined) {
     throw invalid(another.param, `want at most one recording, saw ${recordings.length}`);
   }
@@ -150,11 +150,11 @@ function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText 
 }
 
 /**
- * Checks that the model can clone the voice of an audio part.
+ * Checks that a part is audio, and that the model can clone the voice in it.
  *
- * @throws {HearthError} `unsupported_by_model` for a model that cannot, and for parts that are neither text nor audio.
+ * @throws {HearthError} `unsupported_by_model` if not.
  */
-function requireRecordings(
+function requireCloning(
   { part, param }: LocatedPart,
   { id, kind, noRecordings }: ModelInfo,
 ): void {
@@ -173,9 +173,10 @@ function invalid(param: string, message: string): HearthError {
   return new HearthError("invalid_value", `${param}: ${message}.`, { param });
 }
 
+/** Maximum number of voices that an error message names. */
 const MAX_SHOWN = 20;
 
-/** Lists the voices of the loaded model. */
+/** The endpoint that lists the voices of the loaded model. */
 export function voicesRoute({ session }: AppDeps): Route {
   return {
     method: "GET",
@@ -197,7 +198,7 @@ export function voicesRoute({ session }: AppDeps): Route {
  * Finds the id of the voice called `name`. A name matches an id regardless of case, or the part of an id after `_` if
  * only one id has that part: `alloy` is `af_alloy`. `default` is the first voice.
  *
- * @throws {HearthError} `invalid_value`, naming the available voices, if any.
+ * @throws {HearthError} `invalid_value`, naming the voices that the model has.
  */
 export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): string {
   const wanted = name.toLowerCase();
@@ -220,7 +221,10 @@ export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): 
 }
 
 const MIB = 1024 * 1024;
-/** Maximum number of bytes of audio in a JSON response. As base64, more would approach JavaScript's longest string. */
+/**
+ * Maximum number of bytes of audio in a response that is not streamed. As base64 in JSON, more would approach the
+ * length of JavaScript's longest string.
+ */
 const MAX_WHOLE_BYTES = 100 * MIB;
 
 /**
@@ -228,7 +232,7 @@ const MAX_WHOLE_BYTES = 100 * MIB;
  *
  * @throws {HearthError} the error of an error event; `invalid_value` when the audio is too long for JSON.
  */
-async function speechAsJson(
+async function makeCompletion(
   events: TaskEvents<SpeakEvent>,
   { model, format }: { readonly model: string; readonly format: SoundFormat },
 ): Promise<AudioCompletion> {
@@ -238,10 +242,12 @@ async function speechAsJson(
 }
 
 /**
- * Streams audio as it is generated. Audio that came as a single event has a `content-length`. An error after the first
- * audio is logged, and aborts the response.
+ * Streams audio as it is generated. If all audio comes in one event, the response has a `content-length`. An error
+ * after the first audio is logged, and cuts the response off.
+ *
+ * @throws {HearthError} the error of an error event that comes first.
  */
-async function speechAsSound(
+async function streamSound(
   events: TaskEvents<SpeakEvent>,
   { format, requestId }: { readonly format: SoundFormat; readonly requestId: string },
 ): Promise<Response> {
@@ -249,7 +255,7 @@ async function speechAsSound(
   let result = await events.next();
   if (result.value?.type === "admitted") result = await events.next();
   const { value: first } = result;
-  const all = withFirst(Promise.resolve(result), events);
+  const all = prepend(Promise.resolve(result), events);
   if (first?.type !== "audio" || first.isLast) {
     const { file } = await readWhole(all, format);
     return new Response(file, { headers: { ...headers, "content-length": `${file.length}` } });
@@ -298,7 +304,11 @@ function formatSpeech(event: SpeakEvent): string {
   }
 }
 
-/** Reads all the audio into one file. Its header has the length if the format allows it. */
+/**
+ * Reads all the audio into one file. The header of a WAV file gets the length.
+ *
+ * @throws {HearthError} the error of an error event; `invalid_value` when the audio is too long for one response.
+ */
 async function readWhole(
   events: TaskEvents<SpeakEvent>,
   format: SoundFormat,
@@ -306,7 +316,7 @@ async function readWhole(
   const parts: Uint8Array[] = [];
   let numBytes = 0;
   let numTokens = 0;
-  for await (const event of successes(events)) {
+  for await (const event of requireSuccess(events)) {
     if (event.type === "done") numTokens = event.textTokens;
     if (event.type !== "audio") continue;
     parts.push(event.bytes);

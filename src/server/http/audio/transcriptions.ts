@@ -27,8 +27,8 @@ import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { isMultipart, readMultipart } from "../body/multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "../route.ts";
-import { formatErrorEvent, formatEvent, streamEvents, untilAdmitted } from "../sse.ts";
-import { successes } from "../../session/task_stream.ts";
+import { formatErrorEvent, formatEvent, streamEvents, waitForAdmission } from "../sse.ts";
+import { requireSuccess } from "../../session/task_stream.ts";
 import { warn } from "../requests.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import { formatSrt, formatVtt } from "../../../media/subtitles.ts";
@@ -38,16 +38,16 @@ import type { TranscribeEvent } from "../../../models/task.ts";
 const FIELD = "file";
 
 /** An endpoint that transcribes or translates uploaded recordings. */
-interface Writing {
+interface UploadEndpoint {
   readonly path: "/audio/transcriptions" | "/audio/translations";
   readonly summary: string;
   readonly request: z.ZodType;
   readonly parse: typeof parseTranscription;
-  /** Whether the text is English, whatever the language of the recording. */
+  /** Whether the text is translated to English. */
   readonly translates: boolean;
 }
 
-const WRITINGS: readonly Writing[] = [{
+const ENDPOINTS: readonly UploadEndpoint[] = [{
   path: "/audio/transcriptions",
   summary: "Transcribe an audio file",
   request: TranscriptionRequest,
@@ -61,17 +61,17 @@ const WRITINGS: readonly Writing[] = [{
   translates: true,
 }];
 
-/** The endpoints that transcribe and translate uploaded files, whole or streamed. */
+/** The endpoints that transcribe and translate uploaded files. They return the transcript as a whole, or stream it. */
 export function transcriptionsRoutes(deps: AppDeps): Route[] {
-  return WRITINGS.map((writing) => ({
+  return ENDPOINTS.map((endpoint) => ({
     method: "POST",
-    path: writing.path,
+    path: endpoint.path,
     operation: {
-      summary: writing.summary,
+      summary: endpoint.summary,
       description:
         "Recordings may be hours long. With `stream` each segment comes as an event as " +
         "soon as it is final, with its times if `response_format` is `verbose_json`.",
-      request: { "multipart/form-data": writing.request },
+      request: { "multipart/form-data": endpoint.request },
       response: {
         description: "The transcript, in the requested format",
         content: {
@@ -84,14 +84,14 @@ export function transcriptionsRoutes(deps: AppDeps): Route[] {
       },
       errors: [...UPLOAD_ERRORS, "unsupported_format"],
     },
-    handle: (call) => answerUpload(call, deps, writing),
+    handle: (call) => answerUpload(call, deps, endpoint),
   }));
 }
 
 async function answerUpload(
   call: Call,
   { session, bodyLimits }: AppDeps,
-  { path, parse, translates }: Writing,
+  { path, parse, translates }: UploadEndpoint,
 ): Promise<Response> {
   requireEndpoint(session.requireRoom(), path);
   const { audio, fields } = await readUpload(call.req.raw, bodyLimits);
@@ -105,7 +105,7 @@ async function answerUpload(
   const requestId = call.get("requestId");
   const { temperature, granularities } = options;
   const language = chooseLanguage(call, session.requireReady(), options.language);
-  const events = await untilAdmitted(session.stream({
+  const events = await waitForAdmission(session.stream({
     type: "transcribe",
     requestId,
     audio,
@@ -120,7 +120,7 @@ async function answerUpload(
   if (!options.stream) {
     const transcript = await readTranscript(events);
     if (transcript.truncated !== undefined) logTruncated(transcript.truncated);
-    return transcriptAnswer(transcript, options);
+    return toResponse(transcript, options);
   }
   return streamEvents(
     events,
@@ -134,7 +134,7 @@ async function answerUpload(
 
 /**
  * Chooses the language to give to the model. A valid language code that the model does not know is ignored with a
- * warning, because clients often send their user's language.
+ * warning, because many clients always send their user's language.
  */
 function chooseLanguage(
   call: Call,
@@ -172,7 +172,7 @@ async function readTranscript(
 ): Promise<Transcript> {
   const segments: TranscriptSegment[] = [];
   let recording: Omit<Transcript, "segments"> = { language: "", durationSeconds: 0 };
-  for await (const event of successes(events)) {
+  for await (const event of requireSuccess(events)) {
     if (event.type === "start") recording = event;
     if (event.type === "segment") segments.push(event.segment);
   }
@@ -180,8 +180,8 @@ async function readTranscript(
   return { language, durationSeconds, truncated, segments };
 }
 
-/** Makes the response in the requested format. It has a header `truncated` if the recording ends early. */
-function transcriptAnswer(
+/** Makes the response in the requested format. If the recording ends early, the response has a header `truncated`. */
+function toResponse(
   transcript: Transcript,
   options: TranscriptionOptions,
 ): Response {
@@ -226,7 +226,7 @@ function createTranscriptFormat(
   { hasSegments, onTruncated }: {
     /** Whether segments and their times are sent along with the text. */
     readonly hasSegments: boolean;
-    /** Called when the recording ends early, with what is missing. */
+    /** Called if the recording ends early, with a message that says what is missing. */
     onTruncated: (message: string) => void;
   },
 ): (event: TranscribeEvent) => string {

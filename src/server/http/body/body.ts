@@ -1,6 +1,6 @@
 /**
- * Reads request bodies and enforces their limits while the bytes arrive: size and shape, the memory that all bodies
- * hold together, and the slowest rate at which a body may arrive.
+ * Reads request bodies, and enforces limits while the bytes arrive: on the size and shape of a body, on the memory that
+ * all bodies hold together, and on the time that a body takes.
  *
  * @module
  */
@@ -42,7 +42,7 @@ export class BodyBudget {
     };
     return {
       take: (numBytes) => {
-        if (this.#numBytes + numBytes > this.#maxBytes) throw tooMany(this.#maxBytes);
+        if (this.#numBytes + numBytes > this.#maxBytes) throw overBudgetError(this.#maxBytes);
         add(numBytes);
       },
       give: (numBytes) => add(-numBytes),
@@ -59,21 +59,20 @@ export interface BodyShare extends Disposable {
   give(numBytes: number): void;
 }
 
-function tooMany(maxBytes: number): HearthError {
+function overBudgetError(maxBytes: number): HearthError {
   return new HearthError(
     "overloaded",
-    `The request bodies being read already hold the ${
-      maxBytes / MIB
-    } MiB that this server allows ` +
-      "(--body-memory-mb). Try again later.",
+    `All request bodies together would hold more than the ${maxBytes / MIB} MiB that this server ` +
+      "allows (--body-memory-mb). Try again later.",
   );
 }
 
+/** Limits on one body, and the memory budget of all bodies. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** Largest total of the body's strings that are not media, in decoded UTF-8 bytes. */
+  /** Maximum total size of the body's strings, without media, in decoded UTF-8 bytes. */
   readonly maxTextBytes: number;
-  /** Deepest nesting of arrays and objects. */
+  /** Maximum nesting depth of arrays and objects. */
   readonly maxDepth: number;
   /** Maximum number of values in all arrays and objects together. */
   readonly maxValues: number;
@@ -81,15 +80,15 @@ export interface BodyLimits {
   readonly maxObjects: number;
   /** Maximum number of fields in one object. */
   readonly maxNames: number;
-  /** Longest wait for the next bytes. */
+  /** Maximum time to wait for the next bytes. */
   readonly maxPauseMs: number;
-  /** Longest wait for the whole body. */
+  /** Maximum time to wait for the whole body. */
   readonly maxTotalMs: number;
   /** The memory budget that all bodies being read share. */
   readonly budget: BodyBudget;
 }
 
-/** The specification's limits, with timeouts that slow but honest clients can meet. */
+/** The limits of the specification, and timeouts that slow but honest clients can meet. */
 export const BODY_LIMITS: BodyLimits = {
   maxBytes: 100 * MIB,
   maxTextBytes: 5 * MIB,
@@ -102,13 +101,13 @@ export const BODY_LIMITS: BodyLimits = {
   budget: new BodyBudget(1024 * MIB),
 };
 
-/** Returns the usual limits, with another limit on the memory that all bodies hold together. */
+/** Returns the usual limits, with `maxBytesOfAll` as the memory budget of all bodies. */
 export function limitBodies(maxBytesOfAll: number): BodyLimits {
   return { ...BODY_LIMITS, budget: new BodyBudget(maxBytesOfAll) };
 }
 
 /**
- * Reads and decodes a JSON body. Its media are decoded as they arrive; `getInlineMedia()` returns them for the
+ * Reads and decodes a JSON body. Media in it are decoded as they arrive, and `getInlineMedia()` returns them for the
  * request's signal.
  *
  * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json`.
@@ -155,8 +154,9 @@ function isJson(request: Request): boolean {
 }
 
 /**
- * Reads the body's JSON, with a key in place of each medium.
+ * Reads the body's JSON text, and puts a key in place of each medium.
  *
+ * @throws {HearthError} as {@linkcode readJson} does.
  * @throws {SyntaxError} when a string that holds media is not valid JSON.
  */
 async function readText(
@@ -180,15 +180,15 @@ async function readText(
   for await (const chunk of readInTime(request.body, { limits, share })) {
     requireAtMost(numBytes += chunk.length, limits.maxBytes, "request body");
     meter.feed(chunk);
-    requireModest(meter, limits);
+    requireWithinLimits(meter, limits);
     left -= chunk.length;
   }
   if (!media.isEmpty) keepInlineMedia(request.signal, media);
   return text.finish();
 }
 
-/** Checks what has been read so far against the limits. @throws {HearthError} `payload_too_large`, `invalid_json`. */
-function requireModest(meter: TextMeter, limits: BodyLimits): void {
+/** Checks the part of a body that was read so far. @throws {HearthError} `payload_too_large`, `invalid_json`. */
+function requireWithinLimits(meter: TextMeter, limits: BodyLimits): void {
   requireAtMost(meter.textBytes, limits.maxTextBytes, "strings in a request body, media aside,");
   if (meter.maxDepth > limits.maxDepth) {
     throw new HearthError(
@@ -213,7 +213,7 @@ function requireFew(
   throw new HearthError("payload_too_large", `${where} may have at most ${max} ${what}.`);
 }
 
-/** Checks a size limit. @throws {HearthError} `payload_too_large`, naming the limit. */
+/** Checks the size of `what`. @throws {HearthError} `payload_too_large`, naming the limit. */
 export function requireAtMost(bytes: number, maxBytes: number, what: string): void {
   if (bytes <= maxBytes) return;
   const limit = maxBytes % MIB === 0 ? `${maxBytes / MIB} MiB` : `${maxBytes} bytes`;
@@ -221,7 +221,7 @@ export function requireAtMost(bytes: number, maxBytes: number, what: string): vo
 }
 
 /**
- * Yields the chunks of a body. The body is cancelled if the iteration ends early, or if it arrives too slowly.
+ * Yields the chunks of a body. The body is cancelled if the iteration ends early, or the body arrives too slowly.
  *
  * @throws {HearthError} `request_timeout`, `overloaded`.
  */
@@ -235,17 +235,17 @@ export async function* readInTime(
   let fault: HearthError | undefined;
   const giveUp = (error: HearthError) => {
     fault = error;
-    // Cancelling a body resolves the pending read without a chunk.
+    // After this, the pending read resolves without a chunk.
     reader.cancel().catch(() => {});
   };
-  const totalTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxTotalMs);
+  const totalTimer = setTimeout(() => giveUp(lateError(limits)), limits.maxTotalMs);
   const paceTimer = setInterval(() => {
-    if (pace.isTooSlow(performance.now(), limits.budget)) giveUp(tooSlow());
+    if (pace.isTooSlow(performance.now(), limits.budget)) giveUp(slowError());
   }, PACE_CHECK_MS);
   try {
     for (;;) {
-      const pauseTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxPauseMs);
-      const { done, value } = await reader.read().catch(clientDisconnected)
+      const pauseTimer = setTimeout(() => giveUp(lateError(limits)), limits.maxPauseMs);
+      const { done, value } = await reader.read().catch(throwDisconnected)
         .finally(() => clearTimeout(pauseTimer));
       if (fault !== undefined) throw fault;
       if (done) return;
@@ -260,11 +260,11 @@ export async function* readInTime(
   }
 }
 
-function clientDisconnected(cause: unknown): never {
+function throwDisconnected(cause: unknown): never {
   throw new DOMException(`The request body ended early: ${cause}`, "AbortError");
 }
 
-function tooLate({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
+function lateError({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
   return new HearthError(
     "request_timeout",
     `The request body did not arrive in time: at most ${maxPauseMs / 1000} s may pass between ` +
@@ -272,14 +272,14 @@ function tooLate({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
   );
 }
 
-function tooSlow(): HearthError {
+function slowError(): HearthError {
   return new HearthError(
     "request_timeout",
     "The request body arrived too slowly for the memory that it held. Send it faster, or in smaller requests.",
   );
 }
 
-/** Smaller bodies may be arbitrarily slow. */
+/** Bodies up to this size may be arbitrarily slow. */
 const HARMLESS_BYTES = 64 * 1024;
 
 /** Minimum number of bytes that must arrive within a window. */
@@ -288,9 +288,9 @@ interface Pace {
   readonly minBytes: number;
 }
 
-/** The rate required usually: 8 KiB/s, only a little more than a dial-up modem has. */
+/** The rate that is usually required: 8 KiB/s, only a little more than a dial-up modem has. */
 const EASY: Pace = { windowMs: 20_000, minBytes: 20 * 8 * 1024 };
-/** The rate required while memory for bodies is short. */
+/** The rate that is required while the memory budget is short: 128 KiB/s. */
 const URGENT: Pace = { windowMs: 5_000, minBytes: 5 * 128 * 1024 };
 
 /** Watches the rate at which one body arrives. */
@@ -308,7 +308,7 @@ export class BodyPace {
     this.#bytesInWindow += numBytes;
   }
 
-  /** Whether the body is too slow at `nowMs`. Call it about every second. */
+  /** Whether the body is too slow at `nowMs`. Call it regularly: a window ends at the first call after its time. */
   isTooSlow(nowMs: number, { isShort }: { readonly isShort: boolean }): boolean {
     const { windowMs, minBytes } = isShort ? URGENT : EASY;
     if (nowMs - this.#windowStartMs < windowMs) return false;

@@ -1,15 +1,15 @@
 /**
- * Decodes JSON bodies: large ones on a separate thread, so that the server's thread stays responsive. Keeps the
- * original JSON of objects that JavaScript would write differently.
+ * Decodes JSON bodies. Large bodies are decoded on a separate thread, so that the server's thread stays responsive. The
+ * original JSON of some objects is kept, because `JSON.stringify()` would write them differently.
  *
  * @module
  */
 import { WorkerPool, WorkerRpc } from "../../../models/threads/worker_pool.ts";
 
-/** A decoded value, and the original JSON of its objects that JavaScript would write differently. */
+/** A decoded value, and its objects whose original JSON must be kept. */
 interface DecodedJson {
   readonly value: unknown;
-  readonly written: readonly WrittenObject[];
+  readonly originals: readonly OriginalObject[];
 }
 
 /** Decodes a body. @throws {SyntaxError} with the reason. */
@@ -18,10 +18,10 @@ export function decodeJson(bytes: Uint8Array): unknown {
 }
 
 /** Decodes a body, and finds the objects whose original JSON must be kept. @throws {SyntaxError} with the reason. */
-function decodeWritten(bytes: Uint8Array): DecodedJson {
+function decodeWithOriginals(bytes: Uint8Array): DecodedJson {
   const text = decodeText(bytes);
   const value: unknown = JSON.parse(text);
-  return { value, written: findWrittenObjects(text) };
+  return { value, originals: findOriginalObjects(text) };
 }
 
 function decodeText(bytes: Uint8Array): string {
@@ -32,20 +32,20 @@ function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** Remembers the original JSON of the objects in `written`, and returns the value. */
-function keepAllWritten({ value, written }: DecodedJson): unknown {
-  for (const { path, json } of written) {
+/** Keeps the original JSON of the objects that were found, and returns the value. */
+function keepOriginals({ value, originals }: DecodedJson): unknown {
+  for (const { path, json } of originals) {
     const found = path.reduce<unknown>(
       (within, key) => (within as Record<string | number, unknown> | null | undefined)?.[key],
       value,
     );
-    // If two fields have the same name, only the last is in the value.
-    if (typeof found === "object" && found !== null) keepWritten(found, json);
+    // If two fields have the same name, only the last one is in the value.
+    if (typeof found === "object" && found !== null) texts.set(found, json);
   }
   return value;
 }
 
-/** Fields whose objects have names of the client's choice, and are shown to the model. */
+/** Fields with objects that are shown to the model, and whose names the client chooses. */
 const FIELDS: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
@@ -55,16 +55,16 @@ const FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Matches numbers that JavaScript writes differently, and keys that it sorts. It may also match within strings, because
- * it only decides whether to look closer.
+ * Matches numbers that JavaScript writes differently, and keys that it sorts. It may also match within strings: a match
+ * only means that the text is scanned.
  */
 const MAY_DIFFER = /\d\.0+(?!\d)|\d[eE][-+\d]|\d{16}|-0|"\d+"[ \t\n\r]*:/;
-const FIELD_AT_ALL = new RegExp(`"(?:${[...FIELDS].join("|")})"`);
+const HAS_FIELD = new RegExp(`"(?:${[...FIELDS].join("|")})"`);
 const NUMBER = /-?\d[\d.eE+-]*/y;
 const NUMBER_KEY = /^"\d+"$/;
 
-/** The path of an object in the body, and its JSON. */
-interface WrittenObject {
+/** An object's path in the body, and its original JSON. */
+interface OriginalObject {
   readonly path: readonly (string | number)[];
   readonly json: string;
 }
@@ -77,13 +77,13 @@ interface WrittenObject {
  * ```ts
  * import assert from "node:assert/strict";
  *
- * assert.deepEqual(findWrittenObjects('{"tools": [{"parameters": {"minimum": 1.0}}], "temperature": 1.0}'), [
+ * assert.deepEqual(findOriginalObjects('{"tools": [{"parameters": {"minimum": 1.0}}], "temperature": 1.0}'), [
  *   { path: ["tools", 0, "parameters"], json: '{"minimum": 1.0}' },
  * ]);
  * ```
  */
-export function findWrittenObjects(text: string): WrittenObject[] {
-  if (!MAY_DIFFER.test(text) || !FIELD_AT_ALL.test(text)) return [];
+export function findOriginalObjects(text: string): OriginalObject[] {
+  if (!MAY_DIFFER.test(text) || !HAS_FIELD.test(text)) return [];
   return new Scanner(text).scan();
 }
 
@@ -97,28 +97,29 @@ interface Level {
 class Scanner {
   readonly #text: string;
   readonly #levels: Level[] = [];
-  readonly #found: WrittenObject[] = [];
+  readonly #found: OriginalObject[] = [];
+  /** Whether the next string is a key. */
   #isKey = false;
-  /** The outermost object that may have to be kept, and the number of levels around it. */
+  /** The current object in a field of `FIELDS`, and the number of levels around it. */
   #open: { readonly start: number; readonly depth: number; differs: boolean } | undefined;
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  scan(): WrittenObject[] {
+  scan(): OriginalObject[] {
     const text = this.#text;
     for (let at = 0; at < text.length;) at = this.#take(at);
     return this.#found;
   }
 
-  /** Reads the token at an offset, and returns the offset of its end. */
+  /** Reads the token at an offset. @returns the offset after the token. */
   #take(at: number): number {
     const char = this.#text[at]!;
     if (char === '"') return this.#takeString(at);
     if (char === "{" || char === "[") this.#enter(char === "{", at);
     else if (char === "}" || char === "]") this.#leave(at + 1);
-    else if (char === ",") this.#goOn();
+    else if (char === ",") this.#beginNext();
     else if (char === ":") this.#isKey = false;
     else if (char === "-" || (char >= "0" && char <= "9")) return this.#takeNumber(at);
     return at + 1;
@@ -130,7 +131,7 @@ class Scanner {
     if (!this.#isKey || level === undefined) return end;
     const written = this.#text.slice(at, end);
     if (this.#open !== undefined && NUMBER_KEY.test(written)) this.#open.differs = true;
-    // Keys inside an object that is kept whole are not needed.
+    // Inside an object that may be kept as a whole, paths are not needed.
     if (this.#open === undefined) level.key = JSON.parse(written);
     return end;
   }
@@ -161,7 +162,8 @@ class Scanner {
     this.#open = undefined;
   }
 
-  #goOn(): void {
+  /** Goes on to the next value of an object or array. */
+  #beginNext(): void {
     const level = this.#levels.at(-1);
     if (level === undefined) return;
     this.#isKey = level.isObject;
@@ -169,14 +171,14 @@ class Scanner {
   }
 }
 
-/** Whether JavaScript would write the number differently, or take a float for an integer. */
+/** Whether JavaScript would write a number differently: an integer that is too large, or a float that is an integer. */
 function differs(written: string): boolean {
   const value = Number(written);
   if (/^-?\d+$/.test(written)) return !Number.isSafeInteger(value);
   return Number.isInteger(value);
 }
 
-/** Finds the offset after a string's closing quote. */
+/** Returns the offset after a string's closing quote. */
 function findStringEnd(text: string, start: number): number {
   let end = start;
   do {
@@ -193,26 +195,21 @@ function isEscaped(text: string, quote: number): boolean {
 
 /**
  * The original JSON of objects in requests. JavaScript reads 1.0 as 1, rounds large integers and sorts numeric keys. A
- * chat template shows a function's schema or arguments as Python would, without these changes.
+ * chat template must show a function's schema or arguments without these changes, as Python would.
  */
 const texts = new WeakMap<object, string>();
 
-/** Remembers the JSON that an object was read from. */
-function keepWritten(value: object, json: string): void {
-  texts.set(value, json);
-}
-
-/** Returns the JSON that an object was read from, if JavaScript would write it differently. */
-export function findWritten(value: object): string | undefined {
+/** Returns the original JSON of an object, if JavaScript would write the object differently. */
+export function findOriginalJson(value: object): string | undefined {
   return texts.get(value);
 }
 
-/** Writes an object as JSON, with its numbers and the order of its keys as the client sent them. */
-export function writeAsWritten(value: object): string {
+/** Writes an object as JSON, with the numbers and the order of keys that the client sent. */
+export function writeOriginalJson(value: object): string {
   return texts.get(value) ?? JSON.stringify(value);
 }
 
-/** The largest body that is decoded on the server's thread, in a few milliseconds. */
+/** Size of the largest body that is decoded on the server's thread. Decoding it takes a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;
 
 /** The functions that the decoding thread serves. */
@@ -220,14 +217,14 @@ export const JSON_FUNCTIONS = {
   /** @returns the decoded value, or the reason why the body is not JSON. */
   decode(bytes: Uint8Array): DecodedJson | { readonly why: string } {
     try {
-      return decodeWritten(bytes);
+      return decodeWithOriginals(bytes);
     } catch (error) {
       return { why: (error as Error).message };
     }
   },
 };
 
-/** The decoding thread, started for a large body and ended when there has been none for a while. */
+/** The decoding thread. It is started for a large body, and ended when there has been none for a while. */
 const thread = new WorkerPool<typeof JSON_FUNCTIONS>({
   size: 1,
   numKept: 0,
@@ -236,10 +233,10 @@ const thread = new WorkerPool<typeof JSON_FUNCTIONS>({
 });
 const { signal: NEVER } = new AbortController();
 
-/** Decodes a body. The bytes are transferred. @throws {SyntaxError} with the reason. */
+/** Decodes a body. The bytes may be transferred. @throws {SyntaxError} with the reason. */
 export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
-  if (bytes.length <= MAX_OWN_BYTES) return keepAllWritten(decodeWritten(bytes));
+  if (bytes.length <= MAX_OWN_BYTES) return keepOriginals(decodeWithOriginals(bytes));
   const answer = await thread.call("decode", bytes, { signal: NEVER, transfer: [bytes.buffer] });
   if ("why" in answer) throw new SyntaxError(answer.why);
-  return keepAllWritten(answer);
+  return keepOriginals(answer);
 }

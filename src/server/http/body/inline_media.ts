@@ -1,6 +1,6 @@
 /**
- * Media within a JSON body, decoded as they arrive. In the JSON, a short key takes the place of each medium. So neither
- * the parser nor the server's thread has to read, copy or decode a string of a hundred megabytes at once.
+ * Decodes the media within a JSON body as they arrive. In the JSON, a short key takes the place of each medium. So
+ * neither the JSON parser nor the server's thread has to handle a string of a hundred megabytes at once.
  *
  * @module
  */
@@ -12,19 +12,19 @@ import { decodeJson } from "./decode_json.ts";
 /** Length of a key. A key is a random UUID, so that a client cannot guess it and put it into a body. */
 const KEY_CHARS = 36;
 
-/** Base64 is ASCII, so it does not matter that a chunk may end within a character. */
+/** Base64 is ASCII, so each chunk can be decoded on its own. */
 const decoder = new TextDecoder();
 const QUOTE = new TextEncoder().encode('"');
 /** An incomplete escape at the end of a chunk. The rest may come with the next chunk. */
 const UNFINISHED_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i;
 const MAX_UNFINISHED_CHARS = 5;
-/** Line breaks that base64 may contain and a JSON string may not. Other control characters are invalid in both. */
-const LINE_BREAKS = ["\n", "\r", "\t", "\f"];
+/** White space that base64 may contain and a JSON string may not. All other control characters are invalid in both. */
+const WHITE_SPACE = ["\n", "\r", "\t", "\f"];
 
 interface OpenMedia {
   readonly key: string;
   readonly base64: Base64Decoder;
-  /** The JSON string as it was sent, if it may be text. */
+  /** The JSON string as it was sent; absent if it cannot be text, or is too long. */
   text: ByteCollector | undefined;
 }
 
@@ -36,7 +36,7 @@ export class InlineMedia {
   readonly #maxTextBytes: number;
   #numTextBytes = 0;
   #open: OpenMedia | undefined;
-  /** The escape that the last chunk ended in. */
+  /** The incomplete escape at the end of the last chunk. */
   #escape = "";
   #numBytes = 0;
 
@@ -59,8 +59,8 @@ export class InlineMedia {
    *
    * @param options.maxBytes maximum number of bytes that the rest of the string may decode to.
    * @param options.mayBeText whether to also keep the string as it was sent.
-   * @returns the string's key for its first chunk; `undefined` for later ones.
-   * @throws {SyntaxError} when it is not part of a valid JSON string.
+   * @returns the string's key if this is its first chunk; `undefined` for later chunks.
+   * @throws {SyntaxError} when the chunk cannot be part of a valid JSON string.
    */
   push(
     chunk: Uint8Array,
@@ -80,7 +80,7 @@ export class InlineMedia {
     return isNew ? this.#open.key : undefined;
   }
 
-  /** Ends the string. @throws {SyntaxError} when it ends within an escape. */
+  /** Ends the string. @throws {SyntaxError} when the string ends within an escape. */
   end(): void {
     if (this.#open === undefined) return;
     if (this.#escape !== "") throw new SyntaxError("Bad escape in a string");
@@ -115,9 +115,9 @@ export class InlineMedia {
   }
 
   /**
-   * Returns the media that a field's key stands for, and forgets them.
+   * Returns the bytes that the key at the end of a field stands for, and forgets them.
    *
-   * @returns `undefined` when the text is not a key.
+   * @returns `undefined` if the field does not end with a key.
    * @throws {HearthError} `invalid_media` when the field was not base64.
    */
   take(text: string): Uint8Array<ArrayBuffer> | undefined {
@@ -129,9 +129,10 @@ export class InlineMedia {
   }
 
   /**
-   * Returns the text of a field that turned out not to hold base64, as it was sent.
+   * Returns the text of a field that turned out to hold text, not base64.
    *
-   * @throws {HearthError} `payload_too_large` when it was too long to be kept.
+   * @param text the field's value, which may be a key.
+   * @throws {HearthError} `payload_too_large` when the text was too long to be kept.
    */
   decodeText(text: string): string {
     const sent = this.#texts.get(text);
@@ -142,7 +143,7 @@ export class InlineMedia {
     );
   }
 
-  /** Returns the text of a field with its key replaced by the base64 that it stands for. */
+  /** Returns a field's value with the key at its end replaced by base64. */
   restore(text: string): string {
     const found = this.#decoded.get(text.slice(-KEY_CHARS));
     if (!(found instanceof Uint8Array)) return text;
@@ -150,33 +151,33 @@ export class InlineMedia {
   }
 }
 
-/** Length of the unfinished escape at the end of `text`; 0 if there is none. */
+/** Returns the length of the incomplete escape at the end of `text`; 0 if there is none. */
 function countUnfinished(text: string): number {
   const length = UNFINISHED_ESCAPE.exec(text.slice(-MAX_UNFINISHED_CHARS))?.[0].length ?? 0;
   const at = text.length - length;
   let before = at;
   while (text[before - 1] === "\\") before--;
-  // A backslash after an odd number of others is the second half of an escape.
+  // After an odd number of backslashes, a backslash is the second character of an escape, and begins none.
   return (at - before) % 2 === 0 ? length : 0;
 }
 
 /** Resolves the escapes of a JSON string. @throws {SyntaxError} when they are invalid. */
 function unescape(text: string): string {
-  if (LINE_BREAKS.some((each) => text.includes(each))) {
+  if (WHITE_SPACE.some((each) => text.includes(each))) {
     throw new SyntaxError("Bad control character in a string");
   }
   return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
 }
 
 /** The media of each body, by the signal of its request. */
-const ofRequests = new WeakMap<AbortSignal, InlineMedia>();
+const mediaBySignal = new WeakMap<AbortSignal, InlineMedia>();
 
 /** Returns the media in the body of the request with this signal. */
 export function getInlineMedia(signal: AbortSignal): InlineMedia | undefined {
-  return ofRequests.get(signal);
+  return mediaBySignal.get(signal);
 }
 
-/** Keeps the media of a body until its request is gone. */
+/** Keeps the media of a body as long as the signal of its request exists. */
 export function keepInlineMedia(signal: AbortSignal, media: InlineMedia): void {
-  ofRequests.set(signal, media);
+  mediaBySignal.set(signal, media);
 }

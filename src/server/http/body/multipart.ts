@@ -1,6 +1,6 @@
 /**
- * Reads `multipart/form-data` bodies (RFC 7578), enforcing their limits while the bytes arrive. Only one copy of a file
- * is ever held.
+ * Reads `multipart/form-data` bodies (RFC 7578), and enforces their limits while the bytes arrive. It never holds more
+ * than one copy of a file.
  *
  * @module
  */
@@ -11,9 +11,9 @@ import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain }
 
 /** The fields and the file of a form. */
 interface MultipartForm {
-  /** Names and texts in the order in which they were sent; a name may occur more than once. */
+  /** Names and values of the text fields, in the order in which they were sent. A name may occur more than once. */
   readonly fields: readonly (readonly [name: string, value: string])[];
-  /** Bytes of the file; `undefined` if the form has no part with its name. */
+  /** Bytes of the file; `undefined` if the form has no part with the name that was asked for. */
   readonly file: Uint8Array<ArrayBuffer> | undefined;
 }
 
@@ -31,7 +31,7 @@ export function isMultipart(request: Request): boolean {
 /**
  * Reads a form.
  *
- * @param options.fileName name of the one field that is kept as bytes; files in other fields are ignored.
+ * @param options.fileName name of the field that holds the file. Files in other fields are ignored.
  * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`; `invalid_value` when the body
  * is not a valid form.
  */
@@ -46,7 +46,7 @@ export async function readMultipart(
   const maxBytes = declared > 0 ? declared : limits.maxBytes;
   const parser = new Parser(boundary, { fileName, limits, maxBytes });
   using share = limits.budget.open();
-  // Counts the preamble and the epilogue too.
+  /** All bytes, including the preamble and the epilogue. */
   let numBytes = 0;
   for await (const chunk of readInTime(request.body, { limits, share })) {
     numBytes += chunk.length;
@@ -60,17 +60,17 @@ function parseBoundary(contentType: string): string {
   const match = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType);
   const boundary = match?.[1] ?? match?.[2];
   if (boundary !== undefined) return boundary;
-  throw malformed("its Content-Type has no boundary");
+  throw malformedError("its Content-Type has no boundary");
 }
 
-function malformed(why: string): HearthError {
+function malformedError(why: string): HearthError {
   return new HearthError("invalid_value", `The request body is not multipart/form-data: ${why}.`);
 }
 
 interface ParserOptions {
   readonly fileName: string;
   readonly limits: BodyLimits;
-  /** Maximum number of bytes of the body. */
+  /** Maximum number of bytes of the whole body. */
   readonly maxBytes: number;
 }
 
@@ -83,7 +83,7 @@ class Parser {
   readonly #fields: [name: string, value: string][] = [];
   #file: Uint8Array<ArrayBuffer> | undefined;
   #state: State = "preamble";
-  /** Unparsed bytes. They begin with a line break, because the first delimiter of a body need not have one. */
+  /** Unparsed bytes. At first a line break, because the first delimiter of a body need not come after one. */
   #rest: Buffer = Buffer.from(CRLF);
   #part: { readonly name: string; readonly content: ByteCollector | undefined } | undefined;
   #numParts = 0;
@@ -103,11 +103,11 @@ class Parser {
   }
 
   finish(): MultipartForm {
-    if (this.#state !== "epilogue") throw malformed("it ends before its last boundary");
+    if (this.#state !== "epilogue") throw malformedError("it ends before its last boundary");
     return { fields: this.#fields, file: this.#file };
   }
 
-  /** Parses the next part of the buffer. @returns whether more may be parsed. */
+  /** Parses the unparsed bytes, up to a change of state. @returns whether there may be more to parse. */
   #advance(): boolean {
     switch (this.#state) {
       case "preamble":
@@ -124,7 +124,7 @@ class Parser {
 
   #readContent(): boolean {
     const end = this.#rest.indexOf(this.#delimiter);
-    // The buffer may end within a delimiter.
+    // The unparsed bytes may end within a delimiter.
     const safe = end >= 0 ? end : Math.max(0, this.#rest.length - this.#delimiter.length + 1);
     this.#collect(this.#rest.subarray(0, safe));
     this.#skip(end >= 0 ? end + this.#delimiter.length : safe);
@@ -135,7 +135,7 @@ class Parser {
   }
 
   #readDelimiter(): boolean {
-    // Gateways may have padded the boundary (RFC 2046).
+    // There may be white space after the boundary, added by a gateway (RFC 2046).
     let at = 0;
     while (this.#rest[at] === SPACE || this.#rest[at] === TAB) at++;
     this.#skip(at);
@@ -146,9 +146,9 @@ class Parser {
       return false;
     }
     if (two !== CRLF) {
-      throw malformed("a boundary is followed by something other than a line break");
+      throw malformedError("a boundary is followed by something other than a line break");
     }
-    // The line break is not skipped: in a part without headers it is the blank line that ends them.
+    // The line break is not skipped: in a part without headers, it is the first of the two that end the headers.
     this.#state = "headers";
     return true;
   }
@@ -156,7 +156,7 @@ class Parser {
   #readHeaders(): boolean {
     const end = this.#rest.indexOf(CRLF + CRLF);
     if (end > MAX_HEADER_BYTES || (end < 0 && this.#rest.length > MAX_HEADER_BYTES)) {
-      throw malformed(`a part has more than ${MAX_HEADER_BYTES} bytes of headers`);
+      throw malformedError(`a part has more than ${MAX_HEADER_BYTES} bytes of headers`);
     }
     if (end < 0) return false;
     this.#beginPart(this.#rest.toString("utf8", 0, end));
@@ -166,10 +166,10 @@ class Parser {
   }
 
   #beginPart(headers: string): void {
-    if (++this.#numParts > MAX_PARTS) throw malformed(`it has more than ${MAX_PARTS} parts`);
+    if (++this.#numParts > MAX_PARTS) throw malformedError(`it has more than ${MAX_PARTS} parts`);
     const disposition = /\r\ncontent-disposition:\s*form-data\s*;?([^\r\n]*)/i.exec(headers)?.[1];
     const name = parseParameter(disposition ?? "", "name");
-    if (name === undefined) throw malformed("a part has no name");
+    if (name === undefined) throw malformedError("a part has no name");
     const { fileName, limits, maxBytes } = this.#options;
     const isFile = name === fileName;
     if (isFile && this.#file !== undefined) {

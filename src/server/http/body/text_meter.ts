@@ -21,15 +21,15 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** The head of a media reference before its base64; some JSON writers escape slashes. */
+/** The part of a media reference before its base64. Some JSON writers escape slashes. */
 const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
-/** The same for fields that may hold bare base64: 16 characters that cannot begin any other reference. */
+/** Also matches base64 without such a head: text whose first 16 characters cannot begin any other reference. */
 const BARE_HEAD = new RegExp(`${MEDIA_HEAD.source}|^(?=[\\w+/-]{16})`, "i");
 /** Names of the lists that hold media. */
 const LIST_NAMES = new Set([...MEDIA_LISTS].map((path) => path.split(".").at(-2)!));
-/** Bytes examined of a string: enough for the names of media fields. */
+/** Number of bytes that are examined of a string: enough for the names of media fields. */
 const MAX_PREFIX_BYTES = 16;
-/** Bytes examined in a media field: enough for a media type with its parameters. */
+/** Number of bytes that are examined of a string in a media field: enough for a media type with its parameters. */
 const MAX_HEAD_BYTES = 256;
 /** Deeper arrays and objects are counted, but contain no media. */
 const MAX_TRACKED_DEPTH = 16;
@@ -39,17 +39,17 @@ interface Frame {
   readonly isArray: boolean;
   /** Name of the current value. */
   name: string;
-  /** The value of the object's `type`, as far as it has arrived. */
+  /** The value of the object's field `type`; empty if it has not arrived. */
   type: string;
   numNames: number;
 }
 
-/** Receives the bytes of a body as text and media, in order. The chunks are views of the chunks that were fed. */
+/** Receives the bytes of a body, in order, as text and media. The byte arrays are views of the chunks that were fed. */
 interface BodyParts {
   onText(bytes: Uint8Array): void;
   /**
-   * Called with base64 from a string in a media field, including the JSON's escapes. With `mayBeText` it may turn out
-   * to be a document's text, because the block's type comes after it.
+   * Called with base64 from a string in a media field. JSON's escapes are not resolved. If `mayBeText` is set, the
+   * string may turn out to be a document's text, because the `type` that tells comes after it.
    */
   onMedia(bytes: Uint8Array, mayBeText: boolean): void;
   /** Called when the string that held the last media has ended. */
@@ -57,9 +57,9 @@ interface BodyParts {
 }
 
 /**
- * Measures a JSON body as it arrives: the UTF-8 bytes of its strings (names included), its nesting depth, and its
- * counts of values, objects and names. It also separates text from media, which is base64 in the API's media fields. It
- * accepts any bytes, because the parser decides whether they are JSON.
+ * Measures a JSON body as it arrives: the UTF-8 bytes of its strings (with names, without media), its nesting depth, and
+ * its counts of values, objects and names. It also separates media from text: media are base64 in the API's media
+ * fields. It accepts any bytes, because the parser decides whether they are JSON.
  *
  * @example
  * ```ts
@@ -77,7 +77,7 @@ export class TextMeter {
   readonly #strings = new StringBytes();
   #depth = 0;
   maxDepth = 0;
-  /** Values in all arrays and objects together, counted by commas. */
+  /** Values in all arrays and objects together, counted by their commas and opening brackets. */
   numValues = 0;
   numObjects = 0;
   /** Maximum number of names in any one object. */
@@ -89,16 +89,16 @@ export class TextMeter {
   #isMedia = false;
   /** Whether the current string is in a media field. */
   #mayBeMedia = false;
-  /** Whether the current string may be base64 without the head of a reference. */
+  /** Whether the current string may be base64 without a head. */
   #mayBeBare = false;
-  /** Whether the current string, which is media, may be a document's text. */
+  /** Whether the current string, which is passed on as media, may be a document's text. */
   #mayBeText = false;
   /** Whether the current string is the `type` of its object. */
   #isType = false;
   #isAfterColon = false;
   /** The first bytes of the most recent string. */
   #prefix = "";
-  /** Start of the text in the current chunk that has not been passed on yet. */
+  /** Index in the current chunk from which text has not been passed on yet. */
   #textStart = 0;
   readonly #parts: BodyParts | undefined;
 
@@ -126,7 +126,7 @@ export class TextMeter {
     this.#textStart = end;
   }
 
-  /** Reads from outside a string to after its opening quote. */
+  /** Reads up to and including the next opening quote. @returns the index after the last byte that was read. */
   #readStructure(chunk: Uint8Array, start: number): number {
     let at = start;
     while (at < chunk.length && !this.#isInString) {
@@ -146,7 +146,7 @@ export class TextMeter {
     this.#prefix = "";
     if (!this.#isAfterColon) this.#beginItem();
     else {
-      const path = this.#path();
+      const path = this.#getPath();
       const [block, { name, type = "" } = {}] = this.#frames.slice(-2);
       this.#isType = name === "type";
       this.#isMedia = BASE64_FIELDS.has(path) && type !== "text";
@@ -158,14 +158,14 @@ export class TextMeter {
     this.#isAfterColon = false;
   }
 
-  /** Begins a string that may be a name, or an item of a list of media. */
+  /** Begins a string that does not follow a colon: a name, or an item of a list, which may hold media. */
   #beginItem(): void {
     const [owner, list] = this.#frames.slice(-2);
     if (!list?.isArray || !LIST_NAMES.has(owner!.name)) return;
-    this.#mayBeMedia = this.#mayBeBare = MEDIA_LISTS.has(this.#path());
+    this.#mayBeMedia = this.#mayBeBare = MEDIA_LISTS.has(this.#getPath());
   }
 
-  #path(): string {
+  #getPath(): string {
     if (this.#depth > MAX_TRACKED_DEPTH) return "";
     return this.#frames.map(({ isArray, name }) => isArray ? "[]" : name).join(".");
   }
@@ -199,7 +199,7 @@ export class TextMeter {
     if (this.#depth-- <= MAX_TRACKED_DEPTH) this.#frames.pop();
   }
 
-  /** Reads from inside a string to after its closing quote. */
+  /** Reads up to and including the closing quote of a string. @returns the index after the last byte that was read. */
   #readString(chunk: Uint8Array, start: number): number {
     const end = this.#findClosingQuote(chunk, start);
     const mediaStart = this.#isMedia ? start : this.#findMedia(chunk, start, end);
@@ -213,7 +213,7 @@ export class TextMeter {
     return end + 1;
   }
 
-  /** Examines the beginning of a string. @returns the index where its base64 begins, or `end`. */
+  /** Looks for media in a string, by its first bytes. @returns the index where its base64 begins; `end` if it has none. */
   #findMedia(chunk: Uint8Array, start: number, end: number): number {
     const seen = this.#prefix.length;
     const missing = (this.#mayBeMedia ? MAX_HEAD_BYTES : MAX_PREFIX_BYTES) - seen;
@@ -225,12 +225,12 @@ export class TextMeter {
     if (head === undefined) return end;
     this.#isMedia = true;
     if (head.length >= seen) return start + head.length - seen;
-    // Base64 without a head, whose beginning arrived with an earlier chunk.
+    // This is base64 without a head, and its beginning arrived with an earlier chunk.
     this.#passBeginning(this.#prefix.slice(head.length, seen));
     return start;
   }
 
-  /** Passes on as media the beginning of a string that was passed on as text before it was recognised. */
+  /** Passes on the beginning of a string as media. It was already passed on as text, too, before it was recognised. */
   #passBeginning(text: string): void {
     this.#parts?.onMedia(encoder.encode(text), this.#mayBeText);
   }
@@ -265,8 +265,8 @@ const LETTER_U = 0x75;
 const HEX_DIGITS = 4;
 
 /**
- * Counts the decoded UTF-8 bytes of JSON strings. Takes the bytes between their quotes, in any number of chunks.
- * `\u0430` counts as two bytes, just as `а` does.
+ * Counts the decoded UTF-8 bytes of JSON strings. It takes the bytes between the quotes, in any number of chunks.
+ * `\u0430` counts as two bytes, like the letter `а`.
  */
 class StringBytes {
   bytes = 0;
@@ -287,7 +287,7 @@ class StringBytes {
     }
   }
 
-  /** Begins another string. */
+  /** Ends the current string. */
   end(): void {
     this.#isEscaped = false;
     this.#numDigits = 0;
@@ -321,7 +321,7 @@ class StringBytes {
     if (--this.#numDigits > 0) return;
     const unit = this.#codeUnit;
     const isLow = unit >= 0xdc00 && unit <= 0xdfff;
-    // A surrogate pair has four bytes, of which three were counted with its first half. A lone half has three.
+    // In UTF-8 a surrogate pair has four bytes. Three of them were counted for its first half, which has three if alone.
     if (isLow && this.#followsHigh) this.bytes += 1;
     else this.bytes += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
     this.#followsHigh = unit >= 0xd800 && unit <= 0xdbff;

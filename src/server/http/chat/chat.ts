@@ -10,7 +10,7 @@ import {
   emptyChunk,
   newCompletionHead,
 } from "../../../wire/chat_response.ts";
-import { chooseThoughtPosition, completeChat, createChatFormat } from "./chat_answer.ts";
+import { chooseReasoningPosition, completeChat, createChatFormat } from "./chat_answer.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
@@ -48,7 +48,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
-    thoughtPosition: chooseThoughtPosition(request, deps.settings.reasoningField),
+    reasoningPosition: chooseReasoningPosition(request, deps.settings.reasoningField),
     wantsFunctionCall: wantsFunctionCall(request),
   };
   if (!request.stream) {
@@ -70,7 +70,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   return streamEvents(events, format, { requestId: call.get("requestId"), emptyEvent });
 }
 
-// Example chat requests for the API description. Each works as written with the built-in model that it names.
+// Example chat requests for the API's description. Each of them works with the built-in model that it names.
 
 /** A PNG of a red circle. */
 const CIRCLE =

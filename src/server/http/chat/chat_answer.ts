@@ -1,5 +1,6 @@
 /**
- * Answers a chat completion with the worker's events, whole or streamed, and places the model's reasoning in it.
+ * Converts the worker's events to a chat completion, or to the chunks of its stream, and puts the model's reasoning
+ * where the request wants it.
  *
  * @module
  */
@@ -27,7 +28,7 @@ import type {
   TokenUsage,
   ToolCallDelta,
 } from "../../../models/task.ts";
-import { successes } from "../../session/task_stream.ts";
+import { requireSuccess } from "../../session/task_stream.ts";
 import { formatErrorEvent, formatEvent } from "../sse.ts";
 import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { hidesReasoning } from "../../../wire/spellings.ts";
@@ -37,12 +38,12 @@ const DONE = formatEvent("[DONE]");
 
 interface AnswerOptions {
   readonly head: CompletionHead;
-  readonly thoughtPosition: ThoughtPosition;
+  readonly reasoningPosition: ReasoningPosition;
   /** Whether a tool call is reported as `function_call`, OpenAI's older field. */
   readonly wantsFunctionCall: boolean;
 }
 
-/** The parts of a choice received so far. */
+/** What has been received of a choice. */
 class ChoiceParts {
   text = "";
   reasoning = "";
@@ -53,25 +54,25 @@ class ChoiceParts {
   add({ text, reasoning = "", toolCalls = [], logprobs = [] }: DeltaEvent): void {
     this.text += text;
     this.reasoning += reasoning;
-    this.logprobs.push(...logprobs.map(choiceLogprob));
+    this.logprobs.push(...logprobs.map(toChoiceLogprob));
     for (const { index, id = "", name = "", arguments: json } of toolCalls) {
       const call = this.toolCalls[index] ??= { id, name, arguments: "" };
       call.arguments += json;
     }
   }
 
-  message({ thoughtPosition, wantsFunctionCall }: AnswerOptions): ChatMessage {
+  toMessage({ reasoningPosition, wantsFunctionCall }: AnswerOptions): ChatMessage {
     const calls = this.toolCalls.map(({ id, ...called }) => ({
       id,
       type: "function" as const,
       function: called,
     }));
-    const { content = "", ...thought } = placeThought(this, thoughtPosition);
+    const { content = "", ...reasoning } = placeReasoning(this, reasoningPosition);
     const [first] = calls;
     return {
       role: "assistant",
       content: content === "" && calls.length > 0 ? null : content,
-      ...thought,
+      ...reasoning,
       ...(calls.length > 0 && !wantsFunctionCall && { tool_calls: calls }),
       ...(first !== undefined && wantsFunctionCall && { function_call: first.function }),
     };
@@ -88,7 +89,7 @@ export async function completeChat(
     readonly n: number;
     /** Whether log-probabilities are requested. */
     readonly hasLogprobs: boolean;
-    /** Number of most likely tokens reported for each token of the prompt. If absent, the prompt is not scored. */
+    /** How many of the most likely tokens are reported for each token of the prompt. If absent, the prompt is not scored. */
     readonly numPromptTop?: number | undefined;
   },
 ): Promise<ChatCompletion> {
@@ -96,7 +97,7 @@ export async function completeChat(
   let ofPrompt: ChatCompletion["prompt_logprobs"];
   let usage!: TokenUsage;
   const all = Array.from({ length: n }, () => new ChoiceParts());
-  for await (const event of successes(events)) {
+  for await (const event of requireSuccess(events)) {
     if (event.type === "prompt") ofPrompt = promptLogprobs(event.tokens, numPromptTop ?? 0);
     if (event.type === "delta") all[event.index]!.add(event);
     if (event.type === "finish") all[event.index]!.reason = event.reason;
@@ -104,8 +105,8 @@ export async function completeChat(
   }
   const choices = all.map((parts, index): ChatChoice => ({
     index,
-    message: parts.message(options),
-    finish_reason: finishReason(parts.reason, options),
+    message: parts.toMessage(options),
+    finish_reason: toFinishReason(parts.reason, options),
     logprobs: hasLogprobs ? { content: parts.logprobs } : null,
   }));
   return chatCompletion(head, {
@@ -123,10 +124,10 @@ export function createChatFormat(
     readonly hasRunningUsage: boolean;
   },
 ): (event: ChatEvent) => string {
-  const { head, includeUsage, hasRunningUsage, thoughtPosition } = options;
+  const { head, includeUsage, hasRunningUsage, reasoningPosition } = options;
   const begun = new Set<number>();
-  /** The parts of text and reasoning, by choice. */
-  const thoughts = new Map<number, ThoughtParts>();
+  /** The placer of each choice, by the choice's index. */
+  const placers = new Map<number, ReasoningPlacer>();
   let promptTokens = 0;
   const format = (chunk: ChatChunk, numTokens = 0) => {
     const usage = hasRunningUsage && { usage: runningUsage(promptTokens, numTokens) };
@@ -144,7 +145,7 @@ export function createChatFormat(
     const chunk = deltaChunk(head, {
       index,
       delta: { ...role, ...delta },
-      logprobs: logprobs?.map(choiceLogprob),
+      logprobs: logprobs?.map(toChoiceLogprob),
     });
     return format(chunk, numTokens);
   };
@@ -158,19 +159,19 @@ export function createChatFormat(
       case "prompt":
         return "";
       case "delta": {
-        const thought = thoughts.get(event.index) ?? new ThoughtParts(thoughtPosition);
-        thoughts.set(event.index, thought);
-        const delta = toDelta(event, { ...options, thought });
+        const placer = placers.get(event.index) ?? new ReasoningPlacer(reasoningPosition);
+        placers.set(event.index, placer);
+        const delta = toDelta(event, { ...options, placer });
         const { logprobs } = event;
-        // With hidden reasoning there may be nothing to send.
+        // If reasoning is hidden, there may be nothing to send.
         if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
         return write(event, { delta, logprobs });
       }
       case "finish": {
-        const rest = thoughts.get(event.index)?.end().content ?? "";
+        const rest = placers.get(event.index)?.end().content ?? "";
         const isWritten = begun.has(event.index) && rest === "";
         const last = isWritten ? "" : write(event, { delta: { content: rest } });
-        const reason = finishReason(event.reason, options);
+        const reason = toFinishReason(event.reason, options);
         return last + format(finishChunk(head, { ...event, reason }), event.numTokens);
       }
       case "error":
@@ -185,20 +186,21 @@ export function createChatFormat(
 
 function toDelta(
   { text, reasoning = "", toolCalls = [] }: DeltaEvent,
-  { thought, wantsFunctionCall }: Pick<AnswerOptions, "wantsFunctionCall"> & {
-    readonly thought: ThoughtParts;
+  { placer, wantsFunctionCall }: Pick<AnswerOptions, "wantsFunctionCall"> & {
+    readonly placer: ReasoningPlacer;
   },
 ): ChatDelta {
   const [call] = toolCalls;
   return {
-    ...thought.next({ text, reasoning }),
-    ...(call !== undefined && !wantsFunctionCall && { tool_calls: toolCalls.map(toolCallDelta) }),
-    ...(call !== undefined && wantsFunctionCall && { function_call: toolCallDelta(call).function }),
+    ...placer.place({ text, reasoning }),
+    ...(call !== undefined && !wantsFunctionCall && { tool_calls: toolCalls.map(toToolCallDelta) }),
+    ...(call !== undefined && wantsFunctionCall &&
+      { function_call: toToolCallDelta(call).function }),
   };
 }
 
-/** Formats part of a call: the first delta has its name, and its arguments follow. */
-function toolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
+/** Formats a delta of a call. The first delta of a call has its id and name, and the later ones have its arguments. */
+function toToolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
   return {
     index,
     ...(id !== undefined && { id, type: "function" as const }),
@@ -206,23 +208,23 @@ function toolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
   };
 }
 
-function finishReason(
+function toFinishReason(
   reason: ChatFinishReason,
   { wantsFunctionCall }: AnswerOptions,
 ): FinishReason {
   return reason === "tool_calls" && wantsFunctionCall ? "function_call" : reason;
 }
 
-function tokenLogprob({ token, logprob, bytes }: TokenLogprob) {
+function toTokenLogprob({ token, logprob, bytes }: TokenLogprob) {
   return { token, logprob, bytes: [...bytes] };
 }
 
-function choiceLogprob(chosen: ChosenLogprob): ChoiceLogprob {
-  return { ...tokenLogprob(chosen), top_logprobs: chosen.top.map(tokenLogprob) };
+function toChoiceLogprob(chosen: ChosenLogprob): ChoiceLogprob {
+  return { ...toTokenLogprob(chosen), top_logprobs: chosen.top.map(toTokenLogprob) };
 }
 
-/** The position of the model's reasoning in an answer: in its own field, in the text between two tags, or nowhere. */
-type ThoughtPosition = ReasoningField | "content" | "hidden";
+/** The position of the model's reasoning in a message: a field of its own, between two tags in the text, or nowhere. */
+type ReasoningPosition = ReasoningField | "content" | "hidden";
 
 /** The fields of a message, or of a delta, that hold text and reasoning. */
 type Placed = Partial<Readonly<Record<ReasoningField | "content", string>>>;
@@ -235,11 +237,11 @@ interface Written {
 const OPEN = "<think>\n";
 const CLOSE = "\n</think>\n\n";
 
-/** Chooses the position that a request asks for, under any server's name for that option, or else `usual`. */
-export function chooseThoughtPosition(
+/** Chooses the position that a request asks for by any server's fields, or else `usual`. */
+export function chooseReasoningPosition(
   request: ChatRequest,
   usual: ReasoningField,
-): ThoughtPosition {
+): ReasoningPosition {
   const { include_reasoning: includes, reasoning_format: format } = request;
   if (includes === false || format === "hidden" || hidesReasoning(request)) return "hidden";
   const isText = format === "none" || format === "raw" || request.separate_reasoning === false;
@@ -247,27 +249,27 @@ export function chooseThoughtPosition(
 }
 
 /** Puts the text and the reasoning of a whole message into its fields. */
-function placeThought({ text, reasoning }: Written, place: ThoughtPosition): Placed {
-  if (reasoning === "" || place === "hidden") return { content: text };
-  if (place === "content") return { content: OPEN + reasoning + CLOSE + text };
-  return { content: text, [place]: reasoning };
+function placeReasoning({ text, reasoning }: Written, position: ReasoningPosition): Placed {
+  if (reasoning === "" || position === "hidden") return { content: text };
+  if (position === "content") return { content: OPEN + reasoning + CLOSE + text };
+  return { content: text, [position]: reasoning };
 }
 
-/** Puts text and reasoning into a message's fields, delta by delta. */
-class ThoughtParts {
-  readonly #place: ThoughtPosition;
-  /** Whether a tag in the text is still open. */
+/** Puts text and reasoning into the fields of a message, delta by delta. */
+class ReasoningPlacer {
+  readonly #position: ReasoningPosition;
+  /** Whether the tag in the text is still open. */
   #isOpen = false;
 
-  constructor(place: ThoughtPosition) {
-    this.#place = place;
+  constructor(position: ReasoningPosition) {
+    this.#position = position;
   }
 
   /** Takes the next delta. @returns the fields to which it adds something. */
-  next({ text, reasoning }: Written): Placed {
-    if (this.#place === "content") return toContent(this.#mark(reasoning) + this.#unmark(text));
-    const hasThought = reasoning !== "" && this.#place !== "hidden";
-    return { ...toContent(text), ...(hasThought && { [this.#place]: reasoning }) };
+  place({ text, reasoning }: Written): Placed {
+    if (this.#position === "content") return toContent(this.#mark(reasoning) + this.#unmark(text));
+    const isShown = reasoning !== "" && this.#position !== "hidden";
+    return { ...toContent(text), ...(isShown && { [this.#position]: reasoning }) };
   }
 
   /** Ends the message. @returns the closing tag if the message ended within the reasoning. */
@@ -292,8 +294,8 @@ class ThoughtParts {
 }
 
 /**
- * Puts text into `content`, unless it is empty: log-probabilities of markup come without text, and clients would take
- * an empty string for the start of an answer.
+ * Puts text into `content`, unless it is empty. A delta may have no text, only log-probabilities of markup, and clients
+ * would take an empty `content` for the start of the answer.
  */
 function toContent(text: string): Placed {
   return text === "" ? {} : { content: text };

@@ -7,28 +7,32 @@ import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { GrammarSpec } from "../../../engine/grammar/grammar.ts";
 
-/** A format for the answer, and the path of the field that sets it. */
+/** A format for the answer, and the path of the request's field that sets it. */
 interface Found {
   readonly param: string;
   readonly spec: GrammarSpec;
 }
 
 /**
- * Finds the format that the answer must have; `undefined` if any is allowed.
+ * Returns the grammar of the format that the answer must have; `undefined` if it may have any format.
  *
- * @throws {HearthError} `invalid_value` when two fields set one, or a schema given as text is not JSON.
+ * @throws {HearthError} `invalid_value` when two fields set a format, or a schema is not JSON or nested too deeply.
  */
 export function toGrammar(request: ChatRequest): GrammarSpec | undefined {
   return findFormat(request)?.spec;
 }
 
 /**
- * Finds the format as {@linkcode toGrammar} does, with the path of its field.
+ * Finds the format of the answer, and the field that sets it.
  *
  * @throws {HearthError} `invalid_value` as {@linkcode toGrammar} does.
  */
 export function findFormat(request: ChatRequest): Found | undefined {
-  const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
+  const found = [
+    ...listResponseFormats(request),
+    ...listStructuredOutputs(request),
+    ...listOtherFormats(request),
+  ];
   const [first, second] = found;
   if (second === undefined) return first;
   const { param } = second;
@@ -38,7 +42,7 @@ export function findFormat(request: ChatRequest): Found | undefined {
   throw new HearthError("invalid_value", message, { param });
 }
 
-function responseFormats({ response_format: format }: ChatRequest): Found[] {
+function listResponseFormats({ response_format: format }: ChatRequest): Found[] {
   const param = "response_format";
   switch (format?.type) {
     case "json_object":
@@ -54,7 +58,7 @@ function responseFormats({ response_format: format }: ChatRequest): Found[] {
   }
 }
 
-function structuredOutputs({ structured_outputs: outputs }: ChatRequest): Found[] {
+function listStructuredOutputs({ structured_outputs: outputs }: ChatRequest): Found[] {
   if (outputs === undefined || outputs === null) return [];
   const at = (name: string) => `structured_outputs.${name}`;
   const { json, regex, choice, grammar, json_object } = outputs;
@@ -69,7 +73,7 @@ function structuredOutputs({ structured_outputs: outputs }: ChatRequest): Found[
   ];
 }
 
-function others(request: ChatRequest): Found[] {
+function listOtherFormats(request: ChatRequest): Found[] {
   return [
     ...given(request.guided_json, (schema) => schemaAt(schema, "guided_json")),
     ...given(request.guided_regex || undefined, (pattern) => regexAt(pattern, "guided_regex")),
@@ -116,7 +120,7 @@ function grammarAt(text: string, param: string): Found {
   return { param, spec: { kind: "gbnf", text, param } };
 }
 
-/** Deepest schema that can be sent to the worker: copying a deeper one overflows the stack. */
+/** Maximum nesting depth of a schema. Copying a deeper schema to the worker would overflow the stack. */
 const MAX_DEPTH = 500;
 
 /** Checks a schema's depth. @throws {HearthError} `invalid_value` when it is too deep. */

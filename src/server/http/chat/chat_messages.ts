@@ -8,7 +8,7 @@ import {
   type ContentPart,
   isWords,
 } from "../../../wire/chat_message.ts";
-import { writeAsWritten } from "../body/decode_json.ts";
+import { writeOriginalJson } from "../body/decode_json.ts";
 import type { ModelKind } from "../../../base/config.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { isAudio } from "../../../media/audio.ts";
@@ -22,7 +22,7 @@ import { type MediaDeps, type MediaPart, readPart, toMedium } from "../media.ts"
 /** Kinds of models that take images. */
 const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
 
-/** Options for reading messages, in addition to the media settings. */
+/** The caller and the model whose messages are read. */
 export interface ReadMessagesOptions extends MediaDeps {
   readonly info: ModelInfo;
 }
@@ -30,7 +30,7 @@ export interface ReadMessagesOptions extends MediaDeps {
 /**
  * Converts messages and reads their media.
  *
- * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
+ * @throws {HearthError} `unsupported_by_model` when a message holds media that the model does not take;
  * `invalid_media` when media cannot be read; `payload_too_large` when the media are too large together.
  */
 export async function readMessages(
@@ -66,8 +66,8 @@ function toParts({ content, refusal }: RequestMessage): readonly ContentPart[] {
 }
 
 /**
- * Makes an id for a call in OpenAI's older format, which has none. The function's name identifies it, because a message
- * holds only one call.
+ * Makes an id for a call that has none, as in OpenAI's older format. The function's name identifies the call, because a
+ * message in that format holds only one.
  */
 function makeCallId(name: string | null | undefined): string {
   return `call_${name}`;
@@ -84,7 +84,7 @@ function toToolCalls(
   return calls?.map(({ id, function: { name, arguments: json } }) => ({
     id: id ?? makeCallId(name),
     name,
-    arguments: typeof json === "string" ? json : writeAsWritten(json ?? {}),
+    arguments: typeof json === "string" ? json : writeOriginalJson(json ?? {}),
   }));
 }
 
@@ -134,7 +134,7 @@ async function readMediaPart(part: MediaPart, options: ReadPartsOptions): Promis
   return [...name, readFile(bytes, { info, param })];
 }
 
-/** Reads a file by its content, not its name: as a PDF, as text, as audio if the model takes audio, or as an image. */
+/** Reads a file as a PDF, as text, as audio if the model takes audio, or as an image. Its content decides, not its name. */
 function readFile(
   bytes: Uint8Array<ArrayBuffer>,
   { info, param }: Pick<ReadPartsOptions, "info" | "param">,
@@ -146,10 +146,12 @@ function readFile(
     return { type: "audio", bytes, param };
   }
   if (IMAGE_KINDS.has(info.kind)) return { type: "image", bytes, param };
+  const why = info.takesAudio
+    ? "takes PDF files, UTF-8 text and audio, and the file is none of these"
+    : "takes PDF files and UTF-8 text, and the file is neither";
   throw new HearthError(
     "invalid_media",
-    `${param}: the loaded model ${info.id} (${info.kind}) takes PDF files and UTF-8 text, and the ` +
-      "file is neither.",
+    `${param}: the loaded model ${info.id} (${info.kind}) ${why}.`,
     { param },
   );
 }
@@ -163,7 +165,7 @@ function decodeText(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Adds up the bytes of a request's media. A reference is short, but what it refers to may be large. */
+/** Adds up the bytes of a request's media. The body may be small and refer to large media. */
 class MediaMeter {
   #numBytes = 0;
 
@@ -182,8 +184,8 @@ class MediaMeter {
 }
 
 /**
- * Checks that the model takes a part. The message names its medium, not its type, because the type has other names in
- * other API families.
+ * Checks that the model takes a part. The error message names the part's medium, not its type, because each API family
+ * has its own names for the types.
  *
  * @throws {HearthError} `unsupported_by_model` if the model does not take this medium.
  */

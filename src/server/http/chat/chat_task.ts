@@ -5,7 +5,7 @@
  */
 import { type ChatRequest, readMaxTokens, readTopLogprobs } from "../../../wire/chat_request.ts";
 import { findDry, findEffort, findRepeatPenalty } from "../../../wire/spellings.ts";
-import { findWritten } from "../body/decode_json.ts";
+import { findOriginalJson } from "../body/decode_json.ts";
 import type {
   ChatTask,
   GenerationOptions,
@@ -18,7 +18,7 @@ import { toGrammar } from "./chat_grammar.ts";
 import type { ToolFields } from "../../../wire/tools_and_formats.ts";
 import { HearthError } from "../../../base/errors.ts";
 
-/** The seed that other servers take to mean "no seed". */
+/** The seed with which clients of other servers ask for random sampling. */
 const RANDOM_SEED = -1;
 const MIXING_FACTOR = 0x9e3779b1;
 
@@ -30,10 +30,9 @@ export interface ChatTaskOptions extends ReadMessagesOptions {
 /**
  * Builds the task of `request`, and reads its media.
  *
- * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
- * `invalid_media` when media cannot be read; `payload_too_large` when the media are too large together.
+ * @throws {HearthError} as {@linkcode readMessages}, {@linkcode readToolOptions} and {@linkcode toGrammar} do.
  */
-export async function chatTask(
+export async function toChatTask(
   request: ChatRequest,
   options: ChatTaskOptions,
 ): Promise<ChatTask> {
@@ -61,16 +60,19 @@ export function readPromptOptions(
   return {
     addsGenerationPrompt: begins ?? undefined,
     continuesFinalMessage: goesOn ?? undefined,
-    variables: templateVariables(variables),
-    variablesJson: variables ? findWritten(variables) : undefined,
+    variables: readTemplateVariables(variables),
+    variablesJson: variables ? findOriginalJson(variables) : undefined,
     reasoningEffort: findEffort(request) ?? undefined,
   };
 }
 
 /**
- * Converts the template's variables. Some clients send booleans as text, and to a template the text "false" is true.
+ * Reads the template's variables. Some clients send booleans as text. These are converted, because a template takes the
+ * text "false" for true.
  */
-function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOptions["variables"] {
+function readTemplateVariables(
+  given: ChatRequest["chat_template_kwargs"],
+): PromptOptions["variables"] {
   if (!given) return undefined;
   return Object.fromEntries(
     Object.entries(given).map(([name, value]) => {
@@ -125,7 +127,7 @@ function foldSeed(seed: number): number {
 type Choice = Pick<ToolOptions, "functions" | "choice">;
 
 /**
- * Reads the tools of a request; `undefined` if it has none.
+ * Reads the functions that the model may call; `undefined` if there are none.
  *
  * @throws {HearthError} `invalid_value` when two functions have the same name, or `tool_choice` names a function that
  * is not among them.
@@ -140,13 +142,15 @@ export function readToolOptions(request: ToolFields): ToolOptions | undefined {
     name,
     description: description ?? undefined,
     parameters: parameters ?? undefined,
-    parametersJson: parameters ? findWritten(parameters) : undefined,
+    parametersJson: parameters ? findOriginalJson(parameters) : undefined,
     strict: strict ?? undefined,
   }));
-  requireOwnNames(functions, isOlder ? "functions" : "tools");
-  const chosen = isOlder ? olderChoice(request, functions) : newerChoice(request, functions);
+  requireUniqueNames(functions, isOlder ? "functions" : "tools");
+  const chosen = isOlder
+    ? readFunctionCall(request, functions)
+    : readToolChoice(request, functions);
   if (chosen.functions.length === 0) return undefined;
-  // OpenAI's older fields allow one call.
+  // With OpenAI's older fields, a message holds only one call.
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
 }
 
@@ -155,20 +159,20 @@ export function listHostedTools({ tools }: ToolFields): string[] {
   return (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
 }
 
-/** Whether a request uses OpenAI's older fields for tools; the response then does too. */
+/** Whether a request uses OpenAI's older fields for tools. If so, the response uses them too. */
 export function wantsFunctionCall({ tools, functions }: ToolFields): boolean {
   return !tools?.length && (functions?.length ?? 0) > 0;
 }
 
-function olderChoice(
+function readFunctionCall(
   { function_call: call }: ToolFields,
   functions: readonly ToolFunction[],
 ): Choice {
   if (typeof call === "string" || !call) return { functions, choice: call ?? "auto" };
-  return { functions, choice: named(call.name, { functions, param: "function_call.name" }) };
+  return { functions, choice: requireName(call.name, { functions, param: "function_call.name" }) };
 }
 
-function newerChoice(
+function readToolChoice(
   { tool_choice: choice }: ToolFields,
   functions: readonly ToolFunction[],
 ): Choice {
@@ -189,17 +193,19 @@ function newerChoice(
   if (typeof word === "string") return { functions, choice: "required" };
   if ("function" in word) {
     const { name } = word.function;
-    return { functions, choice: named(name, { functions, param: `${param}.function.name` }) };
+    const choice = requireName(name, { functions, param: `${param}.function.name` });
+    return { functions, choice };
   }
   const { mode, tools } = word.allowed_tools;
   const allowed = new Set(tools.map(({ function: { name } }, index) => {
     const path = `${param}.allowed_tools.tools[${index}].function.name`;
-    return named(name, { functions, param: path }).name;
+    return requireName(name, { functions, param: path }).name;
   }));
   return { functions: functions.filter(({ name }) => allowed.has(name)), choice: mode };
 }
 
-function named(
+/** Checks that one of the functions has this name. @throws {HearthError} `invalid_value`. */
+function requireName(
   name: string,
   { functions, param }: { readonly functions: readonly ToolFunction[]; readonly param: string },
 ): { readonly name: string } {
@@ -211,7 +217,7 @@ function named(
   );
 }
 
-function requireOwnNames(functions: readonly ToolFunction[], field: string): void {
+function requireUniqueNames(functions: readonly ToolFunction[], field: string): void {
   const seen = new Set<string>();
   for (const [index, { name }] of functions.entries()) {
     if (seen.has(name)) {

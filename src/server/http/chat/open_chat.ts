@@ -1,5 +1,5 @@
 /**
- * Starts a chat request on the model. Shared by all API families that chat.
+ * Starts a chat request on the model, for all API families that chat.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
 import { type InferencePath, requireEndpoint, requireModelName } from "../../../wire/models.ts";
 import type { ChatEvent, TranscribeEvent } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
-import { chatTask, type ChatTaskOptions, readToolOptions } from "./chat_task.ts";
+import { type ChatTaskOptions, readToolOptions, toChatTask } from "./chat_task.ts";
 import type { AppDeps, Call } from "../route.ts";
-import { type TaskEvents, untilAdmitted } from "../sse.ts";
+import { type TaskEvents, waitForAdmission } from "../sse.ts";
 import { getMediaDeps, warn } from "../requests.ts";
 import { changesNothing } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
@@ -26,10 +26,11 @@ export interface OpenedChat {
 }
 
 /**
- * Sends `request`, received at `path`, to the model and waits until it is admitted.
+ * Sends a chat request to the model, and waits until it is admitted.
  *
- * @throws {HearthError} when it names another model, the model does not serve the endpoint, or validation up to
- * admission finds an error.
+ * @param options.path path of the endpoint that received the request.
+ * @throws {HearthError} when the request names another model, the model does not serve the endpoint, the request is
+ * invalid, or the worker refuses it.
  */
 export async function openChat(
   request: ChatRequest,
@@ -47,7 +48,7 @@ export async function openChat(
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, path);
-  warn(call, ...findUnservedBy(info, request));
+  warn(call, ...checkServedFields(info, request));
   const { signal } = call.req.raw;
   const requestId = call.get("requestId");
   const options = {
@@ -57,37 +58,37 @@ export async function openChat(
     requestId,
     onTruncated: (message: string) => {
       log.warn("a recording ends early", { requestId, message });
-      // The headers of a stream have been sent by now.
+      // This has no effect on a stream, because its headers have been sent by now.
       call.header("truncated", "true");
     },
   };
   if (info.kind === "asr") {
-    return { info, events: await untilAdmitted(await transcribeChat(request, options)) };
+    return { info, events: await waitForAdmission(await transcribeChat(request, options)) };
   }
-  const task = await chatTask(request, options);
+  const task = await toChatTask(request, options);
   const generation = onlyReads ? { ...task.options, maxTokens: 0 } : task.options;
   const events = session.stream({ ...task, options: generation, onlyCounts }, { signal });
-  return { info, events: await untilAdmitted(events) };
+  return { info, events: await waitForAdmission(events) };
 }
 
-/** Reasons why a model does not serve fields, by field. Each completes the sentence "The model …". */
+/** Reasons why a model does not serve fields, by field. Each reason completes the sentence "The model …". */
 type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
 
-/** Fields not served by models that answer about one image or recording, without a conversation. */
+/** Fields that are not served by models that answer about one image or recording, without a conversation. */
 const NO_CHAT: Reasons = {
   prompt_logprobs: "does not score prompts",
   continue_final_message: "does not continue messages",
   skip_special_tokens: "writes text without special tokens",
 };
 
-/** Fields not served by models that read their answer from their input. */
+/** Fields that are not served by models whose answer is the text that they read or hear. */
 const NO_GENERATION: Reasons = {
   n: "gives one answer",
   include_stop_str_in_output: "ends before a stop string",
   stop_token_ids: "ends where its input ends, or at a string",
 };
 
-/** Fields ignored by models that read their answer from their input. */
+/** Fields that are ignored by models whose answer is the text that they read or hear. */
 const NO_WEIGHTS: Reasons = {
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
@@ -98,7 +99,7 @@ const NO_WEIGHTS: Reasons = {
   repetition_penalty: "does not weigh tokens",
 };
 
-/** Fields not served by speech recognition. */
+/** Fields that are not served by speech recognition. */
 const NO_TRANSCRIPT: Reasons = {
   ...NO_GENERATION,
   stop_token_ids: "ends where the recording ends",
@@ -106,7 +107,7 @@ const NO_TRANSCRIPT: Reasons = {
   logprobs: "gives no log-probabilities",
 };
 
-/** Fields that speech recognition ignores above a temperature of 0. At 0 they have no effect. */
+/** Fields that speech recognition ignores at temperatures above 0. At 0 they would have no effect in any model. */
 const NO_SAMPLING: Reasons = {
   top_p: "samples by temperature alone",
   top_k: "samples by temperature alone",
@@ -115,25 +116,28 @@ const NO_SAMPLING: Reasons = {
   seed: "samples with seeds of its own; a temperature of 0 gives the same answer each time",
 };
 
-function refusedBy({ kind, readsLines }: ModelInfo): Reasons {
+function listRefusedFields({ kind, readsLines }: ModelInfo): Reasons {
   if (kind === "asr") return { ...NO_CHAT, ...NO_TRANSCRIPT };
   return { ...NO_CHAT, ...(readsLines && NO_GENERATION) };
 }
 
-function fieldsIgnoredBy({ kind, readsLines }: ModelInfo, { temperature }: ChatRequest): Reasons {
+function listIgnoredFields(
+  { kind, readsLines }: ModelInfo,
+  { temperature }: ChatRequest,
+): Reasons {
   if (kind === "asr") return { ...NO_WEIGHTS, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
   return readsLines ? NO_WEIGHTS : {};
 }
 
 /**
- * Checks the fields that text models serve and the loaded model does not. Fields that would change the meaning of the
- * answer are refused, and fields that only tune it are ignored.
+ * Checks a request for fields that text models serve and the loaded model does not. Fields that would change the meaning
+ * of the answer are refused. Fields that only tune the answer are ignored.
  *
  * @returns a warning for each ignored field.
  * @throws {HearthError} `unsupported_by_model` naming the first refused field; `invalid_value` for invalid tools or an
  * invalid format.
  */
-function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
+function checkServedFields(info: ModelInfo, request: ChatRequest): string[] {
   const { id, kind } = info;
   if (kind === "text" || kind === "vision") return [];
   const refuse = (param: string, why: string) => {
@@ -148,9 +152,9 @@ function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
   }
   const isSet = ([name]: [string, string]) =>
     !changesNothing(name, request[name as keyof ChatRequest]);
-  const [refused] = Object.entries(refusedBy(info)).filter(isSet);
+  const [refused] = Object.entries(listRefusedFields(info)).filter(isSet);
   if (refused !== undefined) refuse(...refused);
-  return Object.entries(fieldsIgnoredBy(info, request)).filter(isSet)
+  return Object.entries(listIgnoredFields(info, request)).filter(isSet)
     .map(([name, why]) => `${name} is ignored: ${id} (${kind}) ${why}`);
 }
 
@@ -158,7 +162,7 @@ function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
 // completion.
 
 /**
- * Transcribes the audio part of the last user message. Text parts are ignored, because a recogniser takes no
+ * Transcribes the audio part of the last user message. Text parts are ignored, because speech recognition takes no
  * instructions.
  *
  * @throws {HearthError} `invalid_value` unless the message has exactly one audio part; `unsupported_by_model` for other
@@ -168,7 +172,7 @@ async function transcribeChat(
   request: ChatRequest,
   options: ChatTaskOptions & {
     readonly session: Session;
-    /** Called before the first word if the recording ends early, with what is missing. */
+    /** Called before the first word if the recording ends early, with a message that says what is missing. */
     readonly onTruncated: (message: string) => void;
   },
 ): Promise<TaskEvents<ChatEvent>> {

@@ -1,5 +1,5 @@
 /**
- * `POST /completions`: text continued without a chat template.
+ * `POST /completions`: continues a text without a chat template.
  *
  * @module
  */
@@ -19,8 +19,8 @@ import { toGrammar } from "../chat/chat_grammar.ts";
 import { readGenerationOptions } from "../chat/chat_task.ts";
 import { CompletionBuilder, type CompletionEvent, countChoices } from "./completions_answer.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { successes } from "../../session/task_stream.ts";
-import { LONGEST_WAIT_MS, streamEvents, type TaskEvents, untilAdmitted } from "../sse.ts";
+import { requireSuccess } from "../../session/task_stream.ts";
+import { LONGEST_WAIT_MS, streamEvents, type TaskEvents, waitForAdmission } from "../sse.ts";
 import { warn } from "../requests.ts";
 
 const PATH = "/completions";
@@ -52,7 +52,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const parsed = parseRequest(CompletionsRequest, body);
   const request = { ...parsed, logprobs: parsed.logprobs ?? parsed.n_probs };
-  // All other fields are shared with chats.
+  // Chat requests have all other fields too.
   const { add_special_tokens: _adds, best_of: _best, echo: _echo, ...common } = body as Record<
     string,
     unknown
@@ -64,22 +64,22 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
   const prompts = listPrompts(request);
-  const tasks = prompts.map((prompt) => completionTask(request, { prompt, requestId }));
+  const tasks = prompts.map((prompt) => toTask(request, { prompt, requestId }));
   const events = mergeEvents(await openAll(tasks, (task) => session.stream(task, { signal })));
   const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
   if (request.stream) {
     const { emptyEvent } = builder;
     return streamEvents(events, (event) => builder.format(event), { requestId, emptyEvent });
   }
-  for await (const event of successes(events)) builder.push(event);
-  return call.json(builder.whole());
+  for await (const event of requireSuccess(events)) builder.push(event);
+  return call.json(builder.complete());
 }
 
 /**
- * Opens the streams one after another, so that other requests can come in between. If one is refused, the rest are not
- * opened.
+ * Opens the streams of the tasks one after another, so that other requests can come in between. If a task is refused,
+ * all streams are ended.
  *
- * @throws {HearthError} the first refusal, after the streams opened before it have been ended.
+ * @throws {HearthError} the error of the refused task.
  */
 async function openAll(
   tasks: readonly ChatTask[],
@@ -91,7 +91,7 @@ async function openAll(
     for (const task of tasks) {
       const events = open(task);
       opened.push(events);
-      const admitted = await untilAdmitted(events, Math.max(0, endMs - performance.now()));
+      const admitted = await waitForAdmission(events, Math.max(0, endMs - performance.now()));
       opened[opened.length - 1] = admitted;
     }
   } catch (error) {
@@ -106,7 +106,7 @@ function listPrompts({ prompt }: CompletionsRequest): readonly Prompt[] {
   return typeof prompt[0] === "number" ? [prompt as number[]] : prompt as Prompt[];
 }
 
-function completionTask(
+function toTask(
   request: CompletionsRequest,
   { prompt, requestId }: { readonly prompt: Prompt; readonly requestId: string },
 ): ChatTask {
@@ -115,15 +115,15 @@ function completionTask(
   const limit = maxTokens ?? findOtherLimit(request) ?? DEFAULT_MAX_TOKENS;
   const hasLogprobs = (logprobs ?? null) !== null;
   const numToGenerate = countChoices(request);
-  const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
+  const promptTops = [request.prompt_logprobs, echo ? logprobs : null]
     .filter((numTop) => typeof numTop === "number");
   const chat: ChatRequest = {
     ...others,
     messages: [],
     n: numToGenerate,
-    // With `best_of`, the best are chosen by their log-probabilities.
+    // With `best_of`, the best choices are chosen by their log-probabilities.
     logprobs: hasLogprobs || numToGenerate > (request.n ?? 1),
-    prompt_logprobs: ofPrompt.length > 0 ? Math.max(...ofPrompt) : undefined,
+    prompt_logprobs: promptTops.length > 0 ? Math.max(...promptTops) : undefined,
     top_logprobs: logprobs ?? undefined,
   };
   return {
@@ -142,7 +142,8 @@ function completionTask(
 }
 
 /**
- * Merges streams, in the order in which their events arrive. Ending the iteration, or an error event, ends all streams.
+ * Merges streams: yields events in the order in which they arrive. Ending the iteration, or an error event, ends all
+ * streams.
  */
 function mergeEvents(sources: readonly TaskEvents<ChatEvent>[]): TaskEvents<CompletionEvent> {
   const ask = async (from: number) => ({ from, result: await sources[from]!.next() });

@@ -1,5 +1,5 @@
 /**
- * Answers a completion request with the worker's events, whole or streamed.
+ * Converts the worker's events to a completion of plain text, or to the chunks of its stream.
  *
  * @module
  */
@@ -16,14 +16,14 @@ import { formatErrorEvent, formatEvent } from "../sse.ts";
 type Choice = TextCompletion["choices"][number];
 type Delta = Extract<ChatEvent, { type: "delta" }>;
 
-/** An event of the completion of one prompt. */
+/** An event that belongs to one of the request's prompts. */
 export type CompletionEvent = ChatEvent & {
   /** Index of the prompt. */
   readonly from: number;
 };
 
-/** A prompt. Its choices begin with it if `echo` is set. */
-interface Beginning {
+/** A prompt, as the worker reports it. If `echo` is set, its choices begin with it. */
+interface Prompt {
   text: string;
   tokens: readonly PromptToken[];
   numTokens: number;
@@ -33,10 +33,11 @@ interface Beginning {
 export class CompletionBuilder {
   readonly #request: CompletionsRequest;
   readonly #head: Pick<TextCompletion, "id" | "object" | "created" | "model">;
-  readonly #beginnings: readonly Beginning[];
+  readonly #prompts: readonly Prompt[];
   readonly #choices: readonly Choice[];
-  /** Log-probabilities of the choices' tokens. */
+  /** Log-probabilities of the generated tokens of each choice. */
   readonly #logprobs: readonly number[][];
+  /** Indexes of the choices of which a chunk has been made. */
   readonly #begun = new Set<number>();
   readonly #usage = { prompt: 0, completion: 0, cached: 0 };
   #numDone = 0;
@@ -46,7 +47,7 @@ export class CompletionBuilder {
     { model, numPrompts }: { readonly model: string; readonly numPrompts: number },
   ) {
     this.#request = request;
-    this.#beginnings = Array.from(
+    this.#prompts = Array.from(
       { length: numPrompts },
       () => ({ text: "", tokens: [], numTokens: 0 }),
     );
@@ -61,23 +62,23 @@ export class CompletionBuilder {
     this.#logprobs = this.#choices.map(() => []);
   }
 
-  /** Takes the next event. @returns the part of a choice that it adds, if any. */
+  /** Takes the next event. @returns the chunk of a choice that the event adds, if any. */
   push(event: CompletionEvent): Choice | undefined {
     const { from } = event;
     switch (event.type) {
       case "start":
-        this.#beginnings[from]!.text = event.text ?? "";
-        this.#beginnings[from]!.numTokens = event.promptTokens;
+        this.#prompts[from]!.text = event.text ?? "";
+        this.#prompts[from]!.numTokens = event.promptTokens;
         return undefined;
       case "prompt":
-        this.#beginnings[from]!.tokens = event.tokens;
+        this.#prompts[from]!.tokens = event.tokens;
         return undefined;
       case "delta":
         return this.#grow(event, from);
       case "finish": {
         const chunk = this.#grow({ index: event.index, text: "" }, from);
         const reason = event.reason === "length" ? "length" : "stop";
-        this.#toChoice(event.index, from).finish_reason = reason;
+        this.#getChoice(event.index, from).finish_reason = reason;
         return { ...chunk, finish_reason: reason };
       }
       case "done":
@@ -95,10 +96,10 @@ export class CompletionBuilder {
     if (chunk !== undefined) {
       const { numTokens = 0 } = "numTokens" in event ? event : {};
       const usage = wantsRunningUsage(this.#request) &&
-        { usage: runningUsage(this.#beginnings[event.from]!.numTokens, numTokens) };
+        { usage: runningUsage(this.#prompts[event.from]!.numTokens, numTokens) };
       return formatEvent(JSON.stringify({ ...this.#head, choices: [chunk], ...usage }));
     }
-    if (this.#numDone < this.#beginnings.length || event.type !== "done") return "";
+    if (this.#numDone < this.#prompts.length || event.type !== "done") return "";
     const usage = this.#request.stream_options?.include_usage
       ? formatEvent(JSON.stringify({ ...this.#head, choices: [], usage: this.#formatUsage() }))
       : "";
@@ -111,42 +112,44 @@ export class CompletionBuilder {
     return formatEvent(JSON.stringify({ ...this.#head, choices: [chunk] }));
   }
 
-  whole(): TextCompletion {
+  /** Returns the whole completion. With `best_of`, it has only the choices with the highest mean log-probabilities. */
+  complete(): TextCompletion {
     const numWanted = this.#request.n ?? 1;
-    const best = this.#beginnings.flatMap((_, from) => {
+    const best = this.#prompts.flatMap((_, from) => {
       const first = from * this.#numPerPrompt;
       const ofPrompt = this.#choices.slice(first, first + this.#numPerPrompt);
       return this.#numPerPrompt === numWanted
         ? ofPrompt
-        : ofPrompt.sort((a, b) => this.#meanLogprob(b.index) - this.#meanLogprob(a.index))
+        : ofPrompt.sort((a, b) => this.#getMeanLogprob(b.index) - this.#getMeanLogprob(a.index))
           .slice(0, numWanted);
     });
     const choices = best.map((choice, index) => ({ ...choice, index }));
     return { ...this.#head, choices, usage: this.#formatUsage() };
   }
 
-  /** Completions generated for each prompt, of which the best are returned. */
+  /** Number of choices that are generated for each prompt. With `best_of`, not all are returned. */
   get #numPerPrompt(): number {
     return countChoices(this.#request);
   }
 
   #newChoice(index: number): Choice {
     const hasLogprobs = (this.#request.logprobs ?? null) !== null;
-    return { index, text: "", logprobs: hasLogprobs ? noLogprobs() : null, finish_reason: null };
+    return { index, text: "", logprobs: hasLogprobs ? makeLogprobs() : null, finish_reason: null };
   }
 
-  #toChoice(index: number, from: number): Choice {
+  #getChoice(index: number, from: number): Choice {
     return this.#choices[from * this.#numPerPrompt + index]!;
   }
 
-  /** Mean log-probability of a choice's tokens. */
-  #meanLogprob(index: number): number {
+  /** Returns the mean log-probability of a choice's generated tokens. */
+  #getMeanLogprob(index: number): number {
     const logprobs = this.#logprobs[index]!;
     return logprobs.reduce((sum, each) => sum + each, 0) / Math.max(1, logprobs.length);
   }
 
+  /** Adds text and log-probabilities to a choice. @returns the chunk that was added. */
   #grow({ index, text, logprobs = [] }: Pick<Delta, "index" | "text" | "logprobs">, from: number) {
-    const choice = this.#toChoice(index, from);
+    const choice = this.#getChoice(index, from);
     const chunk = this.#begin(choice, from);
     this.#logprobs[choice.index]!.push(...logprobs.map(({ logprob }) => logprob));
     if (chunk.logprobs) addLogprobs(chunk.logprobs, logprobs, this.#findStart(from));
@@ -156,22 +159,22 @@ export class CompletionBuilder {
     return chunk;
   }
 
-  /** Begins a choice's next chunk: empty, or with the prompt if it is the first one and `echo` is set. */
+  /** Begins a choice's next chunk. The first chunk of a choice begins with the prompt if `echo` is set. */
   #begin(choice: Choice, from: number): Choice {
     const { echo, logprobs, prompt_logprobs: top } = this.#request;
     const chunk = this.#newChoice(choice.index);
     if (this.#begun.has(choice.index)) return chunk;
     this.#begun.add(choice.index);
-    const { text, tokens } = this.#beginnings[from]!;
+    const { text, tokens } = this.#prompts[from]!;
     if (typeof top === "number") choice.prompt_logprobs = promptLogprobs(tokens, top);
     if (!echo) return chunk;
     if (chunk.logprobs) addPrompt(chunk.logprobs, { text, tokens, numTop: logprobs ?? 0 });
     return { ...chunk, text };
   }
 
-  /** Offset of the generated text within a choice's text. */
+  /** Returns the offset of the generated text within a choice's text. */
   #findStart(from: number): number {
-    return this.#request.echo ? this.#beginnings[from]!.text.length : 0;
+    return this.#request.echo ? this.#prompts[from]!.text.length : 0;
   }
 
   #add({ promptTokens, completionTokens, cachedTokens }: TokenUsage): void {
@@ -192,12 +195,12 @@ export class CompletionBuilder {
   }
 }
 
-/** How many completions a request generates for each of its prompts. */
+/** Returns how many choices a request generates for each of its prompts. */
 export function countChoices({ n, best_of: best }: CompletionsRequest): number {
   return best ?? n ?? 1;
 }
 
-function noLogprobs(): CompletionLogprobs {
+function makeLogprobs(): CompletionLogprobs {
   return { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
 }
 
@@ -222,7 +225,7 @@ function addLogprobs(
 
 function addPrompt(
   all: CompletionLogprobs,
-  { text, tokens, numTop }: Omit<Beginning, "numTokens"> & { readonly numTop: number },
+  { text, tokens, numTop }: Omit<Prompt, "numTokens"> & { readonly numTop: number },
 ): void {
   all.text_offset.push(...findOffsets(text, tokens));
   for (const { token, logprob: exact, top } of tokens) {
@@ -242,8 +245,8 @@ interface Scored {
 }
 
 /**
- * Lists the most likely tokens, and the chosen token even if it is not among them, as OpenAI does. Empty if none were
- * requested.
+ * Lists the most likely tokens, and also the chosen token if it is not among them, as OpenAI does. The list is empty if
+ * no likely tokens were requested.
  */
 function toTop(top: readonly Scored[], own: Scored): Record<string, number> {
   if (top.length === 0) return {};

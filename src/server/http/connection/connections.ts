@@ -1,6 +1,6 @@
 /**
- * The open connections of a server: how many there may be, which ones are closed first, their unfinished responses, and
- * the response to input that is not a valid request.
+ * The open connections of a server: how many there may be, which of them are closed first, and which responses are
+ * unfinished. Also answers input that is not a valid HTTP request.
  *
  * @module
  */
@@ -25,19 +25,19 @@ export interface ConnectionFigures {
   failed: number;
 }
 
-/** The counts of a server that has had no connection yet. */
+/** Creates the counts of a server that has had no connection yet. */
 export function newConnectionFigures(): ConnectionFigures {
   return { open: 0, refused: 0, failed: 0 };
 }
 
-/** Returns how many connections to allow: `wanted`, or fewer if the process may not open that many files. */
+/** Returns how many connections to allow: `wanted`, or fewer if the process may not open enough files. */
 export function limitConnections(wanted: number, maxFiles = readDescriptorLimit()): number {
   if (maxFiles === undefined) return wanted;
   const reserved = Math.min(RESERVED_DESCRIPTORS, Math.floor(maxFiles / 2));
   return Math.max(1, Math.min(wanted, maxFiles - reserved));
 }
 
-/** Maximum number of files that this process may have open; `undefined` if unknown. */
+/** Reads the maximum number of files that this process may have open; `undefined` if unknown. */
 function readDescriptorLimit(): number | undefined {
   try {
     const limits = Deno.readTextFileSync("/proc/self/limits");
@@ -55,7 +55,7 @@ export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;
   readonly #open = new Set<Connection>();
-  /** Connections that have sent no request yet, with the time when each was accepted, oldest first. */
+  /** Connections that have sent no request yet, oldest first, with the time when each was accepted. */
   readonly #withoutRequest = new Map<Connection, number>();
   /** Connections whose requests have all been answered, longest idle first. */
   readonly #idle = new Set<Connection>();
@@ -74,22 +74,22 @@ export class Connections {
       this.#idle.delete(socket);
       socket.beginRequest({ isChunked: "transfer-encoding" in incoming.headers });
       outgoing.once("close", () => {
-        // The next request may arrive before the end of the last response is reported.
+        // The next request may have arrived before this event.
         if (socket.endRequest() === 0 && !socket.destroyed) this.#idle.add(socket);
       });
     });
     server.on("upgrade", (_incoming: IncomingMessage, socket: Duplex) => {
-      // An upgraded connection is neither waiting nor idle until it closes.
+      // An upgraded connection stays in use until it closes.
       this.#withoutRequest.delete(socket as TcpSocket);
       this.#idle.delete(socket as TcpSocket);
     });
   }
 
   /**
-   * Resolves when another connection may be accepted. At the limit it first yields to the event loop, so that the last
-   * connection can be read.
+   * Resolves when another connection may be accepted. At the limit it first yields to the event loop, so that the newest
+   * connection can be read before another one takes its place.
    */
-  async room(): Promise<void> {
+  async waitForRoom(): Promise<void> {
     if (this.#open.size < this.#max) return;
     await new Promise((resolve) => setTimeout(resolve));
     while (this.#open.size > this.#max) await this.#nextClose.promise;
@@ -106,10 +106,10 @@ export class Connections {
   }
 
   /**
-   * Counts a new connection. At the limit, closes the connection that has gone longest without sending a request, or
-   * else the longest idle one.
+   * Adds a new connection. At the limit, closes the connection that has waited longest for its first request, or else
+   * the one that has been idle longest.
    *
-   * @returns whether the new connection may stay; if not, tell its client.
+   * @returns whether the new connection may stay. If not, the caller refuses it.
    */
   admit(connection: Connection): boolean {
     const isFull = this.#open.size >= this.#max;
@@ -145,8 +145,8 @@ export class Connections {
     this.#nextClose = Promise.withResolvers();
   }
 
-  /** Connections accepted at least `ms` ago that have sent no request yet. */
-  overdue(ms: number): Connection[] {
+  /** Lists connections that were accepted at least `ms` ago and have sent no request yet. */
+  listOverdue(ms: number): Connection[] {
     const latestMs = performance.now() - ms;
     return [...this.#withoutRequest].flatMap(([each, at]) => at <= latestMs ? [each] : []);
   }
@@ -163,13 +163,14 @@ export function refuse(socket: Duplex, max: number): void {
   socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
 }
 
-// A connection before its first bytes. Many connections never send any: scanners, clients that connect in advance, and
-// floods open them. A pending read takes at most half the memory of a socket under `node:http`, and when the client
-// closes its end, the connection closes at once.
-
-/** Size of the first read. Large enough for several requests, and small, because there may be many new connections. */
+/** Size of the first read. It holds several small requests, and is small because there may be many new connections. */
 const FIRST_READ_BYTES = 1024;
 
+/**
+ * A connection before its first bytes. Many connections never send any: those of scanners, of floods, and of clients
+ * that connect in advance. A pending read takes at most half the memory of a socket under `node:http`. When the client
+ * closes its end, the connection closes at once.
+ */
 export class SilentConnection {
   readonly #connection: Deno.TcpConn;
   readonly #first: Promise<Uint8Array | null>;
@@ -186,9 +187,9 @@ export class SilentConnection {
   /**
    * Waits for the first bytes, and closes the connection if there are none.
    *
-   * @returns whether it may become a socket.
+   * @returns whether the connection is still open and may become a socket.
    */
-  async speaks(): Promise<boolean> {
+  async waitForBytes(): Promise<boolean> {
     try {
       if (await this.#first === null) this.destroy();
     } catch {
@@ -197,7 +198,7 @@ export class SilentConnection {
     return this.#isOpen;
   }
 
-  /** Turns the connection into a socket, whose first read is the one made here. */
+  /** Turns the connection into a socket, which continues with the first read. */
   toSocket(options: Omit<TcpSocketOptions, "first">): TcpSocket {
     this.#isOpen = false;
     return new TcpSocket(this.#connection, { ...options, first: this.#first });
@@ -224,18 +225,18 @@ export class SilentConnection {
 /** Makes `server` answer malformed requests with the usual error body. */
 export function answerMalformed(server: Server, getAnswers: GetAnswers): void {
   server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
-    // A response in progress cannot be followed by another, and after a reset nobody reads one.
+    // An error response cannot follow a response that has begun, and after a reset nobody would read it.
     const hasBegun = [...getAnswers(socket)].some(({ headersSent }) => headersSent);
     if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
-    const error = explain(cause);
+    const error = toHearthError(cause);
     const requestId = crypto.randomUUID();
     log.info("could not parse a request", { requestId, code: error.kind });
     socket.end(formatAnswer(error, requestId), () => socket.destroy());
   });
 }
 
-/** Explains an error by the code of Node's parser. */
-function explain({ code, message }: Error & { readonly code?: string }): HearthError {
+/** Converts an error of Node's parser, by its code. */
+function toHearthError({ code, message }: Error & { readonly code?: string }): HearthError {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
       return new HearthError(
@@ -256,7 +257,7 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
   }
 }
 
-/** Formats a raw HTTP response that closes the connection. */
+/** Formats an error as a whole HTTP response, after which the connection is closed. */
 function formatAnswer(
   error: HearthError,
   requestId: string,
@@ -280,24 +281,24 @@ export function formatHead(status: number, headers: Iterable<readonly [string, s
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n`;
 }
 
-// The unfinished responses of each connection. There may be several, because a client may send more requests before the
-// last one is answered.
-
-/** Returns the unfinished responses of a connection. */
+/**
+ * Returns the unfinished responses of a connection. There may be several, because a client may send more requests
+ * before the first one is answered.
+ */
 export type GetAnswers = (socket: Duplex) => ReadonlySet<ServerResponse>;
 
 const NONE: ReadonlySet<ServerResponse> = new Set();
 
 /**
- * Tracks the unfinished responses of `server`, and closes all of them when their connection closes. Call it before
- * adding other request listeners, so that they find it up to date.
+ * Tracks the unfinished responses of `server`, and closes them when their connection closes. Call it before adding other
+ * request listeners, so that these find the current request's response among them.
  */
 export function trackAnswers(server: Server): GetAnswers {
   const answers = new WeakMap<Duplex, Set<ServerResponse>>();
   server.on("connection", (socket: Duplex) => {
     const own = new Set<ServerResponse>();
     answers.set(socket, own);
-    // `node:http` itself closes only the response that is being written, not those queued behind it.
+    // `node:http` itself closes only the response that is being written, not the responses queued behind it.
     socket.once("close", () => process.nextTick(closeAll, own));
   });
   server.on("request", ({ socket }, outgoing) => {

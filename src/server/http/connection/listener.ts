@@ -1,8 +1,8 @@
 /**
- * Accepts connections one by one, and only while another may be open.
+ * Accepts connections one at a time, and stops while there are too many.
  *
- * `node:http`'s own listener accepts the whole backlog before it emits anything (Deno 2.9). If the file descriptors run
- * out in the meantime, it stops accepting forever, without an error.
+ * The listener of `node:http` accepts the whole backlog before it emits anything (Deno 2.9). If the file descriptors
+ * run out meanwhile, it stops accepting forever, without an error.
  *
  * @module
  */
@@ -24,7 +24,8 @@ import { asksForWebSocket, type UpgradeListener } from "./message_socket.ts";
 import type { Socket } from "node:net";
 
 /**
- * How long idle connections stay open. Clients close theirs sooner, so none sends a request on a closing connection.
+ * How long idle connections stay open. Clients close idle connections sooner, so that no client sends a request on a
+ * connection that the server is closing.
  */
 const KEEP_ALIVE_MS = 75_000;
 /** Timeout for the headers of a request. */
@@ -32,12 +33,12 @@ const HEAD_MS = 20_000;
 /** How many times within a header timeout the server looks for overdue connections. */
 const HEAD_CHECKS = 10;
 /**
- * Connections that the system queues until they are accepted. A new connection waits for all connections before it:
- * with 1024 of them sending requests on a busy machine, that took a second. When the queue is full, clients retry after
- * a second, which slows floods down but also delays bursts of honest clients.
+ * Maximum number of connections that the system queues until they are accepted. A new connection waits for all that are
+ * queued before it: with 1024 queued connections on a busy machine, that took a second. If the queue is full, clients
+ * retry after a second, which slows floods down but also delays bursts of honest clients.
  */
 const BACKLOG = 256;
-/** Wait after a failed accept, in case a descriptor is free by then. */
+/** Time between a failed accept and the next one. A descriptor may be free by then. */
 const RETRY_MS = 50;
 
 export interface ListenerOptions {
@@ -48,7 +49,7 @@ export interface ListenerOptions {
   readonly handler: RequestListener;
   /** Handles requests for a WebSocket; if absent, they are handled like all other requests. */
   readonly upgradeHandler?: UpgradeListener | undefined;
-  /** Timeout for a request's headers; for the first request, it starts with the connection. 20 s if absent. */
+  /** Timeout for a request's headers. For the first request, it starts when the connection is accepted. 20 s if absent. */
   readonly headMs?: number | undefined;
   /** How long an idle connection stays open, give or take a second; 75 s if absent. */
   readonly keepAliveMs?: number | undefined;
@@ -72,7 +73,7 @@ export class Listener {
     this.#server = this.#createServer();
   }
 
-  /** The address and port, once it listens. */
+  /** The address and port. Call `open()` first. */
   get address(): Deno.NetAddr {
     return this.#listener!.addr;
   }
@@ -92,7 +93,7 @@ export class Listener {
     void this.#accept(this.#listener);
   }
 
-  /** Stops accepting connections. Resolves when the open ones have closed. */
+  /** Stops accepting connections, and closes idle ones. Resolves when all connections have closed. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#listener?.close();
@@ -122,8 +123,8 @@ export class Listener {
     const trackedAnswers = trackAnswers(server);
     allowHalfClosed(server, trackedAnswers);
     server.on("request", this.#options.handler);
-    // The body is asked for once the handler reads it. Without this listener, `node:http` would ask at once, even if
-    // the request is then refused.
+    // The client is asked for its body when the handler reads the body. Without this listener, `node:http` would ask
+    // for it at once, even if the request is then refused.
     server.on("checkContinue", (incoming, outgoing) => {
       server.emit("request", incoming, outgoing);
     });
@@ -141,10 +142,9 @@ export class Listener {
     while (!this.#isClosing) {
       try {
         const connection = await listener.accept();
-        this.#take(connection).catch((error) => this.#reportFailure(error));
-        await this.#connections.room();
-        // Accepting a waiting connection does not yield to the event loop, and neither does reading bytes that have
-        // arrived.
+        this.#admit(connection).catch((error) => this.#reportFailure(error));
+        await this.#connections.waitForRoom();
+        // Accepting a queued connection does not yield to the event loop by itself.
         await readBudget.take(0);
       } catch (error) {
         if (this.#isClosing) return;
@@ -154,12 +154,12 @@ export class Listener {
     }
   }
 
-  /** Hands a connection to `node:http` once it has sent something. */
-  async #take(tcp: Deno.TcpConn): Promise<void> {
+  /** Hands a connection to `node:http` when its first bytes have arrived. If there are too many, refuses it. */
+  async #admit(tcp: Deno.TcpConn): Promise<void> {
     const connection = new SilentConnection(tcp, () => this.#connections.remove(connection));
     const isAdmitted = this.#connections.admit(connection);
     if (!isAdmitted) refuse(this.#open(connection), this.#options.maxConnections);
-    else if (await connection.speaks()) this.#open(connection);
+    else if (await connection.waitForBytes()) this.#open(connection);
   }
 
   #open(connection: SilentConnection): TcpSocket {
@@ -170,11 +170,11 @@ export class Listener {
   }
 
   /**
-   * Answers connections that have sent no request in time. `node:http` does so only for connections that it knows, from
-   * their first bytes on.
+   * Answers connections that have sent no request in time. `node:http` knows only connections that were handed to it,
+   * and measures the time from then on.
    */
   #endOverdue(headMs: number): void {
-    for (const connection of this.#connections.overdue(headMs)) {
+    for (const connection of this.#connections.listOverdue(headMs)) {
       const isSilent = connection instanceof SilentConnection;
       const socket = isSilent ? this.#open(connection) : connection;
       const error = Object.assign(new Error(), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
@@ -189,24 +189,24 @@ export class Listener {
   }
 }
 
-// Clients that half-close the connection after the request (`shutdown(SHUT_WR)`) and still read the response.
+// Some clients half-close the connection after the request (`shutdown(SHUT_WR)`), and still read the response.
 
 /**
- * Times after which to probe a client that has closed its end. Such a client may be half-closed or gone. Only writing
- * tells the two apart, because the second write to a client that is gone fails. The probes are interim responses (RFC
- * 9110, 15.2), which clients ignore, or comments once a stream of events has begun. Other responses are written without
- * long pauses.
+ * Times between the first probes of a client that has closed its end. Such a client may be half-closed or gone. Only
+ * writing tells which, because the second write to a client that is gone fails. A probe is an interim response (RFC
+ * 9110, 15.2), which clients ignore, or a comment if a stream of events has begun. All other responses need no probes,
+ * because they are written without long pauses.
  */
-const PROBE_AFTER_MS = [0, 100, 500, 2_000];
-/** Time between probes after the last time in `PROBE_AFTER_MS`. */
+const PROBE_AFTER_MS = [100, 500, 2_000];
+/** Time between all later probes. */
 const PROBE_EVERY_MS = 5_000;
 /**
- * How long a half-closed HTTP/1.0 client is kept. It cannot be probed, because HTTP/1.0 has no interim responses. Most
- * such clients are proxies that have hung up.
+ * How long an HTTP/1.0 client that has closed its end stays connected. It cannot be probed, because HTTP/1.0 has no
+ * interim responses. Most such clients are proxies that have hung up.
  */
 const BLIND_MS = 1_000;
 
-/** Makes `server` answer half-closed clients, and drop clients that are gone. */
+/** Makes `server` answer clients that are half-closed, and drop clients that are gone. */
 function allowHalfClosed(server: Server, getAnswers: GetAnswers): void {
   // An option of Node's that is missing from its types.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
@@ -228,7 +228,7 @@ function allowHalfClosed(server: Server, getAnswers: GetAnswers): void {
       }
       if (outgoing.headersSent) outgoing.emit(PROBE);
       else outgoing.writeProcessing();
-      timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);
+      timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round] ?? PROBE_EVERY_MS);
     };
     const onEnd = () => probe(0);
     if (socket.readableEnded) onEnd();

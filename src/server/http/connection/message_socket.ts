@@ -1,7 +1,7 @@
 /**
  * WebSockets (RFC 6455). A request for a WebSocket passes through the app like all others, so that the same guards
- * apply. The socket is then a sequence of messages. It slows the client down while messages are not read, counts their
- * memory, and notices when the client has vanished.
+ * apply. After that, the socket is an async sequence of messages. It slows the client down while messages are not read,
+ * counts the memory of messages, and notices when the client has vanished.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import type { EventEmitter } from "node:events";
 import { HearthError } from "../../../base/errors.ts";
 import { type BodyBudget, BodyPace, type BodyShare } from "../body/body.ts";
 import { formatHead } from "./connections.ts";
-import { type App, readRequest, type Upgraded } from "./node_bridge.ts";
+import { type App, toRequest, type Upgraded } from "./node_bridge.ts";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 
 /** With this many unread messages, nothing more is read from the connection. */
 const MAX_UNREAD = 4;
-/** A client that does not answer a ping within this time has vanished. */
+/** Time between two pings. A client that sends nothing between them has vanished. */
 const BEAT_MS = 20_000;
 /** How long to wait for a client to confirm that the connection closes. */
 const CLOSE_MS = 2_000;
@@ -56,7 +56,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
   readonly #socket: PlainSocket;
   readonly #budget: BodyBudget;
   readonly #messages: Message[] = [];
-  /** The memory of the message that is arriving. */
+  /** The memory share of the message that is arriving. */
   #share: BodyShare;
   #pace = new BodyPace(performance.now());
   /** Whether anything has arrived since the last ping. */
@@ -64,13 +64,13 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
   #isPaused = false;
   #arrival = Promise.withResolvers<void>();
 
-  /** Answers the handshake and calls `use`. An invalid handshake is answered with status 400, without calling `use`. */
+  /** Answers the handshake and then calls `use`. An invalid handshake gets status 400, and `use` is not called. */
   static async accept(
     { incoming, socket, head, headers }: Upgraded,
     options: MessageSocketOptions,
     use: (messages: MessageSocket) => void,
   ): Promise<void> {
-    // Imported on demand: few clients use WebSockets, and the server starts faster without the package.
+    // Imported on demand: few clients use WebSockets, and without the package the server starts faster.
     const { WebSocketServer } = await import("ws");
     const server = new WebSocketServer({
       noServer: true,
@@ -85,7 +85,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     });
     server.handleUpgrade(incoming, socket, head, (plain: PlainSocket) => {
       const messages = new MessageSocket(plain, options);
-      // Must come before the package's own listener, which parses the bytes.
+      // Bytes must be counted before the package's own listener parses them.
       socket.prependListener("data", ({ length }: Buffer) => messages.#count(length));
       use(messages);
     });
@@ -100,7 +100,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     const timer = setInterval(() => this.#beat(), beatMs);
     socket.on("message", (bytes: Buffer) => this.#receive(bytes));
     socket.on("pong", () => this.#isAlive = true);
-    // The package closes the connection after a protocol error, with the code that RFC 6455 gives.
+    // After a protocol error, the package itself closes the connection with the code of RFC 6455.
     socket.on("error", () => {});
     socket.once("close", () => {
       clearInterval(timer);
@@ -126,7 +126,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** Sends a message. Resolves when the client has read enough for it to be sent, or is gone. */
+  /** Sends a message. Resolves when the message has been written to the connection, or the client is gone. */
   send(text: string): Promise<void> {
     return new Promise((resolve) => this.#socket.send(text, resolve));
   }
@@ -144,7 +144,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     this.#arrival.resolve();
   }
 
-  /** Counts bytes when they arrive, before the message that they belong to is complete. */
+  /** Counts bytes as they arrive, so that an incomplete message counts too. */
   #count(numBytes: number): void {
     this.#isAlive = true;
     this.#pace.add(numBytes);
@@ -161,9 +161,9 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     this.#socket.pause();
   }
 
-  /** Drops a client that is silent, or whose message takes too long for the memory that it holds. */
+  /** Drops a client that is silent, or that sends a message too slowly for the memory that the message holds. */
   #beat(): void {
-    // While reading is paused, answers to pings are not read either.
+    // While reading is paused, pongs are not read either.
     if (this.#isPaused) return;
     const isSlow = this.#pace.isTooSlow(performance.now(), this.#budget);
     if (!this.#isAlive || isSlow) return this.#socket.terminate();
@@ -180,32 +180,32 @@ export type UpgradeListener = (
 ) => Promise<void>;
 
 /**
- * Whether a request asks for a WebSocket. Offers of other protocols, such as h2c, are ignored: clients that make such
- * offers also accept plain HTTP.
+ * Whether a request asks for a WebSocket. Upgrades to other protocols, such as h2c, are ignored: clients that offer
+ * them accept plain HTTP too.
  */
 export function asksForWebSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === "websocket";
 }
 
 /**
- * Runs `app` for requests that ask for an upgrade. If it refuses one, its response is sent and the connection is
- * closed.
+ * Runs `app` for requests that ask for an upgrade. If the app does not accept the upgrade, its response is sent and the
+ * connection is closed.
  */
 export function bridgeUpgrades(app: App): UpgradeListener {
   return async (incoming, socket, head) => {
     const completed = Promise.withResolvers<void>();
     const disconnected = new AbortController();
-    // Clients that disconnect during a write are reported by `close`.
+    // If a client disconnects during a write, `close` follows.
     socket.on("error", () => {});
     socket.once("close", () => {
       completed.resolve();
-      // Deferred, so that a connection that was closed properly is logged with its own status.
+      // Deferred: when the request is logged, its signal must not be aborted yet, or it would count as hung up.
       setTimeout(() => disconnected.abort());
     });
-    // The unread rest of a body would be mistaken for the first bytes of the new protocol.
+    // A request with a body is not served: bytes of the body would be taken for the first bytes of the new protocol.
     const hasBody = "transfer-encoding" in incoming.headers ||
       Number(incoming.headers["content-length"] ?? 0) > 0;
-    const request = hasBody ? undefined : readRequest(incoming, disconnected.signal);
+    const request = hasBody ? undefined : toRequest(incoming, disconnected.signal);
     if (request === undefined) return void socket.destroy();
     let take: ((connection: Upgraded) => void) | undefined;
     const response = await app(request, {
@@ -223,7 +223,7 @@ export function bridgeUpgrades(app: App): UpgradeListener {
   };
 }
 
-/** Formats a complete response that closes the connection. */
+/** Formats a whole response, after which the connection is closed. */
 async function formatResponse(response: Response): Promise<Uint8Array> {
   const { status, headers } = response;
   const body = new Uint8Array(await response.arrayBuffer());

@@ -1,8 +1,8 @@
 /**
- * Runs an app on `node:http`, with one `Request` and `Response` per exchange.
+ * Runs an app on `node:http`: converts each request to a `Request`, and writes the app's `Response`.
  *
- * It does not use `Deno.serve`, which up to Deno 2.9 notices a disconnect while the handler runs only if the whole
- * request arrived in one read. After a missed disconnect, generation would go on with nobody to read it.
+ * `Deno.serve` is not used. Up to Deno 2.9 it does not notice a client's disconnect while the handler runs, unless the
+ * whole request arrived in one read. Then the model would go on generating for nobody.
  *
  * @module
  */
@@ -20,13 +20,13 @@ import { joinBytes } from "../../../base/bytes.ts";
  */
 export const PROBE = "probe";
 
-/** Stands in for the host of an HTTP/1.0 request that names none. */
+/** The host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
-/** Matches the header `Expect` of a client that sends its body only when asked (RFC 9110, 10.1.1), as `node:http` does. */
+/** Matches the header `Expect` of a client that sends its body only when asked (RFC 9110, 10.1.1), like `node:http`. */
 const CONTINUE = /\b100-continue\b/i;
 
-/** How long a client may continue to send a body after the response. */
+/** How long a client may go on sending its body after the response. */
 const LINGER_MS = 3_000;
 
 /** A connection that leaves HTTP once its 101 response is sent. */
@@ -39,7 +39,7 @@ export interface Upgraded {
   readonly headers: Headers;
 }
 
-/** The context of an exchange besides its request. */
+/** What an app gets besides the request. */
 export interface Exchange {
   /** IP address of the other end of the connection. */
   readonly callerAddress: string;
@@ -50,8 +50,8 @@ export interface Exchange {
   /** Resolves when the response has been sent, or the client has disconnected. */
   readonly completed: Promise<void>;
   /**
-   * Gives the connection to `take` once the returned 101 response has passed through the app. Absent unless the client
-   * asks for a WebSocket.
+   * Accepts the upgrade to a WebSocket; absent unless the client asks for one. The handler must return the 101 response
+   * that it gets. When the app has returned it too, `take` is called with the connection.
    */
   readonly upgrade?: (take: (connection: Upgraded) => void) => Response;
 }
@@ -65,8 +65,8 @@ export type App = (request: Request, exchange: Exchange) => Promise<Response>;
 /**
  * Creates a listener for the `request` event of a `node:http` server.
  *
- * @param options.streamsAll whether to write every response chunk by chunk. Otherwise only events and audio are written
- * chunk by chunk. All other responses are sent once they are complete, with their length.
+ * @param options.streamsAll whether to write all large responses chunk by chunk. Otherwise only events and audio are
+ * written chunk by chunk, and all other responses are sent when they are complete, with their length.
  */
 export function bridge(
   app: App,
@@ -81,16 +81,16 @@ export function bridge(
     });
     // Clients that disconnect during a write are reported by `close`.
     outgoing.on("error", () => {});
-    // After this, a small body that came with the headers is complete.
+    // Lets `node:http` parse the rest of the read. If the body came with the headers, it is then complete.
     await undefined;
     const { complete: isWhole } = incoming;
     const { shouldKeepAlive } = outgoing;
-    // A client of HTTP/1.0 knows no interim responses.
+    // HTTP/1.0 clients do not know interim responses.
     let isAwaitingContinue = !isWhole && incoming.httpVersion !== "1.0" &&
       CONTINUE.test(incoming.headers.expect ?? "");
     // A client that is not asked for its body may still send it, so the connection cannot be reused.
     outgoing.shouldKeepAlive &&= !isAwaitingContinue;
-    const request = readRequest(incoming, disconnected.signal, () => {
+    const request = toRequest(incoming, disconnected.signal, () => {
       if (!isAwaitingContinue) return;
       isAwaitingContinue = false;
       outgoing.shouldKeepAlive = shouldKeepAlive;
@@ -105,7 +105,7 @@ export function bridge(
       const wire = { incoming, outgoing, disconnected: disconnected.signal };
       await writeResponse(response, wire, { streamsAll });
     } catch (error) {
-      log.error("an answer could not be sent", { error });
+      log.error("a response could not be sent", { error });
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500).end();
     }
@@ -114,12 +114,12 @@ export function bridge(
 }
 
 /**
- * Converts a request.
+ * Converts a request of `node:http`.
  *
- * @param onRead called when the body is first read, unless it is complete already.
- * @returns `undefined` for requests that HTTP allows and `Request` does not, such as the method `TRACE`.
+ * @param onRead called before the body is read for the first time, unless it is already complete.
+ * @returns `undefined` for requests that HTTP allows and `Request` does not, such as those with the method `TRACE`.
  */
-export function readRequest(
+export function toRequest(
   incoming: IncomingMessage,
   signal: AbortSignal,
   onRead = () => {},
@@ -141,7 +141,7 @@ export function readRequest(
   }
 }
 
-/** Answers requests for which no endpoint can exist: `TRACE` and `OPTIONS *`. */
+/** Answers requests that cannot be converted, such as `TRACE` and `OPTIONS *`. No endpoint could serve them. */
 function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
   const message =
     `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes GET, HEAD, ` +
@@ -160,7 +160,7 @@ function readHeaders(raw: readonly string[]): Headers {
   return headers;
 }
 
-/** Returns the body of a request: as bytes if it is complete, or else streamed with backpressure. */
+/** Returns the body of a request: as bytes if it is complete, or else as a stream with backpressure. */
 function readBody(incoming: IncomingMessage, onRead: () => void): BodyInit {
   return incoming.complete ? readWhole(incoming) : streamBody(incoming, onRead);
 }
@@ -183,7 +183,7 @@ function streamBody(
       const fail = () => controller.error(new Error("the client went away"));
       pass = () => {
         if (!isWanted) return;
-        // Takes all bytes that have arrived, since a client may send each byte as a chunk.
+        // Takes all bytes that have arrived at once, because a client may send each byte as a chunk of its own.
         const chunk: Uint8Array | null = incoming.read(incoming.readableLength);
         if (chunk === null) return;
         isWanted = false;
@@ -212,17 +212,17 @@ function stopReading(incoming: IncomingMessage): void {
   incoming.pause();
 }
 
-/** Content types of bodies that are streamed. */
+/** Content types of bodies that are always streamed. */
 const STREAMED = /^(text\/event-stream|audio\/)/;
 const EVENTS = /^text\/event-stream/;
 /**
- * A comment in a stream of events. No blank line follows: some clients would take one for the end of an empty event.
+ * A comment in a stream of events. No blank line follows it: some clients would take that for the end of an empty event.
  */
 export const KEEP_ALIVE = ": keep-alive\n";
-/** Silence after which a comment is sent: well below the minute after which proxies close silent connections. */
+/** Silence after which a comment is sent. Proxies close connections that are silent for a minute. */
 export const KEEP_ALIVE_MS = 10_000;
 const LINE_FEED = 10;
-/** Bodies of a known length up to this size are written at once. */
+/** Bodies of a known length up to this size are not streamed, even with `streamsAll`. */
 const SMALL_BYTES = 64 * 1024;
 
 interface Wire {
@@ -242,11 +242,11 @@ async function writeResponse(
   const isStreamed = STREAMED.test(headers.get("content-type") ?? "");
   if (body !== null && (isStreamed || streamsAll && !isSmall)) {
     outgoing.writeHead(status, Object.fromEntries(headers));
-    const hasLines = EVENTS.test(headers.get("content-type") ?? "");
-    return await writeStream(body, wire, { hasLines });
+    const isEvents = EVENTS.test(headers.get("content-type") ?? "");
+    return await writeStream(body, wire, { isEvents });
   }
   const bytes = new Uint8Array(await response.arrayBuffer());
-  // A response to HEAD has already lost its body, and with it the length that a GET would have.
+  // Hono has already dropped the body of a response to HEAD, and so the length that a GET would have is unknown.
   const hasLength = status !== 204 && (incoming.method !== "HEAD" || body !== null);
   outgoing.writeHead(status, {
     ...Object.fromEntries(headers),
@@ -258,18 +258,18 @@ async function writeResponse(
 /**
  * Writes each chunk as soon as it is produced, with backpressure.
  *
- * @param options.hasLines whether a line with a comment may follow any line of the body.
+ * @param options.isEvents whether the body is a stream of events, in which a comment may follow any line.
  */
 async function writeStream(
   body: ReadableStream<Uint8Array>,
   { outgoing, disconnected }: Wire,
-  { hasLines }: { readonly hasLines: boolean },
+  { isEvents }: { readonly isEvents: boolean },
 ): Promise<void> {
   outgoing.flushHeaders();
   let lastByte: number | undefined = LINE_FEED;
-  if (hasLines) {
+  if (isEvents) {
     outgoing.on(PROBE, () => {
-      // A router passes on what has arrived, which may be half a line.
+      // A router passes on the bytes that have arrived, which may end within a line.
       if (lastByte === LINE_FEED && !outgoing.writableEnded) outgoing.write(KEEP_ALIVE);
     });
   }
@@ -288,7 +288,7 @@ async function writeStream(
   }
 }
 
-/** Drains the client's body for a while. A client that is cut off while sending does not read its response. */
+/** Reads and drops the rest of the body for a while. A client that is cut off while sending would lose the response. */
 function discardRest(incoming: IncomingMessage): void {
   stopReading(incoming);
   const timer = setTimeout(() => incoming.socket.destroy(), LINGER_MS);

@@ -7,17 +7,17 @@ import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { BusyThread } from "../../../base/timing.ts";
 
-// The time of the event loop is shared fairly among connections. In Deno 2.9, up to 128 reads in a row resolve without
-// yielding to the event loop if their bytes have already arrived, and so do accepts. A few clients that send or connect
-// as fast as they can would starve all others.
+// A budget shares the time of the event loop fairly among connections. In Deno 2.9, up to 128 reads in a row resolve
+// without yielding to the event loop if their bytes have already arrived, and so do accepts. Without a budget, a few
+// clients that send or connect as fast as they can would starve all others.
 
 /** Maximum number of bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
 export const BUDGET_BYTES = 64 * 1024;
-/** Least number of bytes that a read counts as. */
+/** Every read counts as at least this many bytes. */
 const MIN_BYTES = 4 * 1024;
 /**
- * Longest time without an idle moment. While every iteration has work to do, Deno's runtime polls for new events only
- * every 61 iterations (Tokio's event interval).
+ * Longest time for which the event loop may be busy without a pause. While every iteration has work to do, Deno's
+ * runtime polls for new events only every 61 iterations (Tokio's event interval).
  */
 const MAX_BUSY_MS = 20;
 
@@ -26,7 +26,7 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** Budget of what may be read in the current iteration of the event loop. */
+/** The bytes that may still be read in the current iteration of the event loop. */
 export class ReadBudget {
   #left = BUDGET_BYTES;
   #willRefill = false;
@@ -36,7 +36,7 @@ export class ReadBudget {
   /**
    * Takes part of the budget. Small reads do not wait for large ones.
    *
-   * @returns a promise to wait for if the current iteration has too little budget left.
+   * @returns a promise to wait for, if too little of the budget is left in the current iteration.
    */
   take(count: number): Promise<void> | undefined {
     const numBytes = Math.max(MIN_BYTES, Math.min(count, BUDGET_BYTES));
@@ -66,13 +66,13 @@ export class ReadBudget {
 
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
-/** Buffer size within a body that is not chunked, once a read has filled the small buffer. */
+/** Buffer size within a body that is not chunked, after a read that filled a small buffer. */
 const MAX_READ_BYTES = BUDGET_BYTES;
-/** Buffer size for clients that send requests ahead of the responses: ten requests may fit in it. */
+/** Buffer size for a client that sends requests before earlier ones are answered: some ten requests fit. */
 const MIN_READ_BYTES = 512;
 /** How long to wait for a client to read anything. A stream that nobody reads takes up one of the model's sequences. */
 const SEND_MS = 30_000;
-/** Up to this size, chunks written together are sent in one call. */
+/** Chunks that are written together are joined and sent in one call, up to this total size. */
 const MAX_JOINED_BYTES = 64 * 1024;
 /** Reading stops while more requests than this are unanswered. */
 const MAX_UNANSWERED = 8;
@@ -97,7 +97,7 @@ export class TcpSocket extends Duplex {
   #first: Promise<Uint8Array | null> | undefined;
   #readBytes = READ_BYTES;
   #maxReadBytes = MAX_READ_BYTES;
-  /** Whether a few bytes may be much work: one-byte chunks, or requests sent ahead. */
+  /** Whether a few bytes may cause much work: one-byte chunks, or requests sent ahead of responses. */
   #isCostly = false;
   #numUnanswered = 0;
   /** A large buffer that can be reused, because the parser has copied what it held. */
@@ -108,7 +108,7 @@ export class TcpSocket extends Duplex {
 
   constructor(connection: Deno.TcpConn, { first, sendMs = SEND_MS }: TcpSocketOptions) {
     super();
-    // Each request adds listeners. Node's warning about many of them would block if standard error is not read.
+    // Each request adds listeners. Node's warning about many listeners would block if nobody reads standard error.
     this.setMaxListeners(0);
     this.#connection = connection;
     this.#first = first;
@@ -118,14 +118,15 @@ export class TcpSocket extends Duplex {
       // Writes are already joined: Nagle's algorithm would only delay them.
       connection.setNoDelay();
     } catch {
-      // macOS refuses this for a client that is gone, which the first read reports.
+      // macOS refuses this if the client is gone. The first read reports that.
     }
   }
 
   /**
    * Called when the headers of a request have been read.
    *
-   * @param options.isChunked whether the body is chunked. Chunks may have a single byte, and each costs microseconds.
+   * @param options.isChunked whether the body is chunked. A chunk may have a single byte, and parsing it costs
+   * microseconds.
    */
   beginRequest({ isChunked }: { readonly isChunked: boolean }): void {
     const isAhead = this.#numUnanswered++ > 0;
@@ -135,7 +136,7 @@ export class TcpSocket extends Duplex {
   }
 
   /**
-   * Called when a request has been answered, or its client is gone.
+   * Called when a request has been answered, or the client is gone.
    *
    * @returns how many requests are still unanswered.
    */
@@ -146,7 +147,7 @@ export class TcpSocket extends Duplex {
     return this.#numUnanswered;
   }
 
-  /** Called when the connection leaves HTTP: its new reader may keep the buffers that it is given. */
+  /** Called when the connection leaves HTTP. Buffers are no longer reused, because the new reader may keep them. */
   leaveHttp(): void {
     this.#isHttp = false;
   }
@@ -180,7 +181,7 @@ export class TcpSocket extends Duplex {
   }
 
   override _final(done: Done): void {
-    // This fails if the client is gone, when there is nothing left to close.
+    // If the client is gone, this fails, and there is nothing left to close.
     this.#connection.closeWrite().catch(() => {}).then(() => done());
   }
 
@@ -211,11 +212,11 @@ export class TcpSocket extends Duplex {
       const wait = readBudget.take(this.#isCostly ? BUDGET_BYTES : count ?? 0);
       if (wait !== undefined) await wait;
       if (this.destroyed) return;
-      // A body mostly continues in full buffers; the next request is small again.
+      // A read of fewer bytes probably ended the body, and the next request is small again.
       this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : this.#maxReadBytes;
       this.push(count === null ? null : bytes.subarray(0, count));
-      // Without reuse, a large body would leave as much garbage as its own length, and collecting that takes longer
-      // than everything else.
+      // Without reuse, a body would leave garbage of its own size. For a large body, collecting it takes longer than all
+      // other work.
       const isTaken = this.#isHttp && this.readableLength === 0;
       if (isTaken && bytes.length === MAX_READ_BYTES) this.#spare = bytes;
     } catch (error) {

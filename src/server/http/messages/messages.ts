@@ -1,6 +1,6 @@
 /**
- * `POST /messages` and `POST /messages/count_tokens`: chat through Anthropic's Messages API. The model's events become
- * a message, or the events of its stream.
+ * `POST /messages` and `POST /messages/count_tokens`: chat through Anthropic's Messages API. The model's events are
+ * converted to a message, or to the events of its stream.
  *
  * @module
  */
@@ -13,12 +13,17 @@ import {
   TokenCount,
 } from "../../../wire/messages.ts";
 import { getInlineMedia } from "../body/inline_media.ts";
-import { listHostedTools, ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
+import {
+  listHostedTools,
+  mapDocumentTexts,
+  toChatRequest,
+  toClientParam,
+} from "./messages_chat.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
-import { inOwnWords, newId, readRequest, warnOfTools } from "../requests.ts";
-import { lastEvent, successes } from "../../session/task_stream.ts";
+import { newId, readRequest, renameParam, warnOfTools } from "../requests.ts";
+import { requireSuccess, waitForDone } from "../../session/task_stream.ts";
 import { anthropicError } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { isRecord } from "../../../base/json.ts";
@@ -64,18 +69,19 @@ async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   const request = await readRequest(call, deps, { schema: MessagesRequest, unserved: "message" });
   warnOfTools(call, listHostedTools(request));
   const onlyReads = request.max_tokens === 0;
-  const { info, events } = await open(request, { call, deps, path: PATH, onlyReads });
+  const { info, events } = await openMessages(request, { call, deps, path: PATH, onlyReads });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {
     const format = (event: ChatEvent) => builder.push(event).map(formatNamedEvent).join("");
     const emptyEvent = formatNamedEvent({ type: "ping" });
     return streamEvents(events, format, { requestId: call.get("requestId"), emptyEvent });
   }
-  for await (const event of successes(events)) builder.push(event);
+  for await (const event of requireSuccess(events)) builder.push(event);
   return call.json(builder.message);
 }
 
-async function open(
+/** Opens the chat of a request. @throws {HearthError} about fields of the Messages API. */
+async function openMessages(
   request: MessagesRequest | CountTokensRequest,
   options: Parameters<typeof openChat>[1],
 ): Promise<OpenedChat> {
@@ -83,18 +89,18 @@ async function open(
     const media = getInlineMedia(options.call.req.raw.signal);
     const read = media === undefined
       ? request
-      : withTexts(request, (text) => media.decodeText(text));
+      : mapDocumentTexts(request, (text) => media.decodeText(text));
     return await openChat(toChatRequest(read), options);
   } catch (error) {
-    throw inOwnWords(error, (param) => ownParam(param, request));
+    throw renameParam(error, (param) => toClientParam(param, request));
   }
 }
 
 async function countTokens(call: Call, deps: AppDeps): Promise<Response> {
   const request = await readRequest(call, deps, { schema: CountTokensRequest });
   const path = `${PATH}/count_tokens` as const;
-  const { events } = await open(request, { call, deps, path, onlyCounts: true });
-  const { usage } = await lastEvent(events);
+  const { events } = await openMessages(request, { call, deps, path, onlyCounts: true });
+  const { usage } = await waitForDone(events);
   return call.json({ input_tokens: usage.promptTokens });
 }
 
@@ -165,8 +171,8 @@ class MessageBuilder {
   }
 
   /**
-   * Returns the events that begin a stream, once. They are held back until it is known how much of the prompt was
-   * cached.
+   * Returns the events that begin a stream, at its first call. Call it when it is known how much of the prompt was
+   * cached, because these events report that.
    */
   #start(): MessageEventBody[] {
     if (this.#hasStarted) return [];
@@ -174,7 +180,7 @@ class MessageBuilder {
     return [{ type: "message_start", message: structuredClone(this.message) }, { type: "ping" }];
   }
 
-  /** Counts the prompt's cached tokens in a field of their own, and subtracts them from the input tokens. */
+  /** Moves the prompt's cached tokens from the count of input tokens to a count of their own. */
   #countCached(numTokens: number): void {
     const { usage } = this.message;
     usage.input_tokens += usage.cache_read_input_tokens - numTokens;
@@ -259,7 +265,7 @@ class MessageBuilder {
   }
 }
 
-/** Parses a call's arguments. If they are not valid JSON (cut off, or unconstrained), they are passed on as text. */
+/** Parses a call's arguments. If they are not a JSON object (cut off, or unconstrained), they are passed on as text. */
 function readInput(json: string): Record<string, unknown> {
   try {
     const input: unknown = JSON.parse(json === "" ? "{}" : json);

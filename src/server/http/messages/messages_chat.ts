@@ -1,6 +1,6 @@
 /**
- * Converts a request of Anthropic's Messages API to the equivalent chat request, and selects the tools that the model
- * is shown.
+ * Converts a request of Anthropic's Messages API to the equivalent chat request. Only some of its tools are shown to the
+ * model.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type {
   MessagesTool,
   ResultBlock,
 } from "../../../wire/messages.ts";
-import { writeAsWritten } from "../body/decode_json.ts";
+import { writeOriginalJson } from "../body/decode_json.ts";
 
 /** Converts a request to the equivalent chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
@@ -34,7 +34,7 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
       type: "function",
       function: { name, description, parameters, strict },
     })),
-    tool_choice: toolChoice(request),
+    tool_choice: toToolChoice(request),
     parallel_tool_calls: isParallel,
     reasoning_effort: toEffort(request),
     continue_final_message: beginsAnswer(request.messages.at(-1)),
@@ -49,8 +49,8 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
   };
 }
 
-/** Returns the request with `change` applied to the texts of its documents. */
-export function withTexts<Request extends CountTokensRequest>(
+/** Returns a copy of the request with `change` applied to the texts of its documents. */
+export function mapDocumentTexts<Request extends CountTokensRequest>(
   request: Request,
   change: (text: string) => string,
 ): Request {
@@ -70,8 +70,8 @@ export function withTexts<Request extends CountTokensRequest>(
 }
 
 /**
- * The first line of Claude Code's system prompt, which is left out. It is for billing and differs in each conversation,
- * so that no two prompts would share a prefix.
+ * The first block of Claude Code's system prompt, which is left out. It is for billing and differs in each conversation:
+ * with it, no two prompts would share a prefix.
  */
 const BILLING_HEADER = /^x-anthropic-billing-header:/;
 
@@ -81,7 +81,7 @@ function toSystem({ system }: CountTokensRequest): string {
   return texts.filter((text) => !BILLING_HEADER.test(text)).join("\n\n");
 }
 
-/** Whether the last message is the beginning of the answer, to be continued: an assistant message of text only. */
+/** Whether the model should continue the last message: an assistant message that holds only text. */
 function beginsAnswer(last: Message | undefined): boolean {
   if (last?.role !== "assistant") return false;
   if (typeof last.content === "string") return last.content.trim() !== "";
@@ -97,8 +97,11 @@ function toEffort(
   return output?.effort ?? "medium";
 }
 
-/** Maps a path in the chat request to the path of the client's own field. */
-export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
+/** Maps a path in the chat request to the path of the client's field. */
+export function toClientParam(
+  param: string,
+  request: MessagesRequest | CountTokensRequest,
+): string {
   return param
     .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
       const position = Number(index) - (toSystem(request) === "" ? 0 : 1);
@@ -117,7 +120,7 @@ export function ownParam(param: string, request: MessagesRequest | CountTokensRe
     .replace(/^stop\b/, "stop_sequences");
 }
 
-function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["tool_choice"] {
+function toToolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["tool_choice"] {
   switch (choice?.type) {
     case "any":
       return "required";
@@ -128,20 +131,23 @@ function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["t
   }
 }
 
-/** A content part and the path of its block. */
+/** A content part, and the path of the client's block that it comes from. */
 interface PartAtPath {
   readonly part: ContentPart;
   /** Path within the message: `[1]`, or `[1].content[0]` inside a tool result. */
   readonly path: string;
 }
 
-/** A chat message, and the paths of its parts in the request's message. */
+/** A chat message, and the paths of its parts in the client's message. */
 interface Source {
   readonly message: ChatMessage;
   readonly paths: readonly string[];
 }
 
-/** Lists the messages of the chat, each with the index of the request's message that it comes from. */
+/**
+ * Lists the messages of the chat, each with the index of the client's message that it comes from. Leaves out system
+ * messages that were valid only until a later user message.
+ */
 function listSources({ messages }: CountTokensRequest): (Source & { readonly own: number })[] {
   const lastUser = messages.findLastIndex(({ role }) => role === "user");
   return messages.flatMap((message, own) => {
@@ -151,9 +157,9 @@ function listSources({ messages }: CountTokensRequest): (Source & { readonly own
   });
 }
 
-/** Converts a message. Tool results become messages of their own, before the text next to them. */
+/** Converts a message. Its tool results become messages of their own, which come before the rest of it. */
 function toMessages(request: Message): Source[] {
-  if (request.role === "system") return systemMessage(request);
+  if (request.role === "system") return toSystemMessages(request);
   const { role, content } = request;
   if (typeof content === "string") return [{ message: { role, content }, paths: [] }];
   const results = content.flatMap((block, index): Source[] => {
@@ -161,7 +167,11 @@ function toMessages(request: Message): Source[] {
     const located = toResult(block, index);
     const parts = located.map(({ part }) => part);
     return [{
-      message: { role: "tool", tool_call_id: block.tool_use_id, content: wordsOrParts(parts) },
+      message: {
+        role: "tool",
+        tool_call_id: block.tool_use_id,
+        content: parts.length === 0 ? "" : parts,
+      },
       paths: located.map(({ path }) => path),
     }];
   });
@@ -171,7 +181,7 @@ function toMessages(request: Message): Source[] {
       ? [{
         id: block.id,
         type: "function" as const,
-        function: { name: block.name, arguments: writeAsWritten(block.input) },
+        function: { name: block.name, arguments: writeOriginalJson(block.input) },
       }]
       : []
   );
@@ -186,8 +196,8 @@ function toMessages(request: Message): Source[] {
   return [...results, { message, paths: located.map(({ path }) => path) }];
 }
 
-/** Converts a system message. A message that only changes the tools becomes nothing. */
-function systemMessage({ content = "" }: Extract<Message, { role: "system" }>): Source[] {
+/** Converts a system message. A message that only changes the tools is left out. */
+function toSystemMessages({ content = "" }: Extract<Message, { role: "system" }>): Source[] {
   const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
   const located = blocks.flatMap((block, index): PartAtPath[] =>
     block.type === "text" && block.text !== "" ? [{ part: block, path: `[${index}]` }] : []
@@ -195,10 +205,6 @@ function systemMessage({ content = "" }: Extract<Message, { role: "system" }>): 
   if (located.length === 0) return [];
   const message: ChatMessage = { role: "system", content: located.map(({ part }) => part) };
   return [{ message, paths: located.map(({ path }) => path) }];
-}
-
-function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
-  return parts.length === 0 ? "" : parts;
 }
 
 function toResult(
@@ -218,7 +224,7 @@ function toResult(
 function toPart(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
   const textPart = (text: string) => ({ part: { type: "text" as const, text }, path });
   if (block.type === "text") return [{ part: block, path }];
-  if (block.type === "document") return documentParts(block, path);
+  if (block.type === "document") return toDocumentParts(block, path);
   if (block.type === "search_result") {
     return [block.title, block.source, ...block.content.map(({ text }) => text)].map(textPart);
   }
@@ -232,7 +238,7 @@ function toPart(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
 }
 
 /** Converts a document: its title and context, then its text. */
-function documentParts(
+function toDocumentParts(
   { source, title, context }: Extract<ContentBlock, { type: "document" }>,
   path: string,
 ): PartAtPath[] {
@@ -256,12 +262,12 @@ interface ToolAtPath {
 }
 
 /**
- * Lists the tools that a request and its messages define. Leaves out tools with `defer_loading` that the conversation
- * has not named yet, and tools that a message removes.
+ * Lists the tools that are shown to the model: the tools that the request and its messages define, without those that a
+ * message removes, and without tools with `defer_loading` that the conversation has not named yet.
  */
 function listShownTools({ tools, messages }: CountTokensRequest): readonly ToolAtPath[] {
   const all = (tools ?? []).flatMap((tool, index): ToolAtPath[] =>
-    isOwn(tool) ? [{ tool, path: `tools[${index}]` }] : []
+    isClientTool(tool) ? [{ tool, path: `tools[${index}]` }] : []
   );
   const names = new Set(
     all.flatMap(({ tool: { name, defer_loading: waits } }) => waits ? [] : [name]),
@@ -278,15 +284,17 @@ function listShownTools({ tools, messages }: CountTokensRequest): readonly ToolA
 
 type ListedTool = NonNullable<CountTokensRequest["tools"]>[number];
 
-function isOwn(tool: ListedTool): tool is MessagesTool {
+/** Whether the client runs a tool itself. */
+function isClientTool(tool: ListedTool): tool is MessagesTool {
   return "input_schema" in tool;
 }
 
-/** Lists the types of the tools in a request that Anthropic would run. */
+/** Lists the types of the tools that Anthropic's own servers would run. */
 export function listHostedTools({ tools }: CountTokensRequest): string[] {
-  return (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
+  return (tools ?? []).flatMap((tool) => isClientTool(tool) ? [] : [tool.type]);
 }
 
+/** A change of the tools that are shown to the model. */
 interface ToolChange {
   readonly name: string;
   readonly isRemoval?: boolean;

@@ -1,5 +1,5 @@
 /**
- * `GET /openapi.json`: the API's description, made from the schemas that check its requests.
+ * `GET /openapi.json`: the API's description, made from the schemas by which requests are checked.
  *
  * @module
  */
@@ -67,14 +67,14 @@ export function openApiRoute(routes: readonly Route[], description = ONE_MODEL):
     },
     handle: (call) => call.json(document ??= describeApi([...routes, route], description)),
   };
-  // Built on demand: it takes some 40 ms, which would delay the start.
+  // Made at the first request: it takes some 40 ms, which would delay the server's start.
   let document: Json | undefined;
   return route;
 }
 
 const ROOT = "/";
 
-/** Groups of endpoints, by path prefix; only the root is a whole path. */
+/** The prefixes of the paths in each group of endpoints. The root is a whole path, not a prefix. */
 const TAGS: Readonly<Record<string, readonly string[]>> = {
   chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
   audio: ["/audio", "/realtime"],
@@ -161,7 +161,7 @@ function describeContent(
   );
 }
 
-/** Describes a schema as JSON Schema. Named schemas go to `components` and are referred to. */
+/** Describes a schema as JSON Schema. Schemas with an id are added to `components` and referred to. */
 function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json {
   const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
     io: "input",
@@ -180,8 +180,8 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
 }
 
 /**
- * Lists the required fields of an object, because zod does not list those that are preprocessed. A list in the object's
- * metadata is kept: another field may replace one that is required after preprocessing.
+ * Lists the required fields of an object, because zod leaves out required fields that are preprocessed. If the object's
+ * metadata has such a list, that list is kept: it leaves out fields for which clients may send another field instead.
  */
 function requireFields(object: z.ZodObject, schema: Json): void {
   if (object.meta()?.["required"] !== undefined) return;

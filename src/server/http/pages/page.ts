@@ -11,8 +11,10 @@ import type { ListenSettings } from "../../../base/config.ts";
 import type { Call, Route } from "../route.ts";
 
 /**
- * Writes the page's Content-Security-Policy. Styles are set by style sheets and by scripts (CSSOM), the fonts of
- * formulas are embedded in a style sheet, and recordings, files and results are shown from blobs.
+ * Writes the page's Content-Security-Policy. Styles come from style sheets and scripts (CSSOM), the fonts of formulas
+ * are embedded in a style sheet, and recordings, files and results are shown from blobs.
+ *
+ * @param connected origins to which the page may connect besides its own.
  */
 function writePolicy(connected: readonly string[]): string {
   return [
@@ -34,7 +36,7 @@ const MAX_ORIGINS = 20;
 
 /**
  * Writes the policy for one request of the page. The page connects only to its own server and to MCP servers that its
- * user has added, whose origins are in the page's address: `/?connect=https://mcp.example.org`.
+ * user has added. Their origins are in the page's address: `/?connect=https://mcp.example.org`.
  */
 function writePagePolicy(call: Call): string {
   return writePolicy((call.req.queries("connect") ?? []).filter(isOrigin).slice(0, MAX_ORIGINS));
@@ -84,7 +86,7 @@ export function isPageFile(path: string): boolean {
   return Object.hasOwn(FILES, path);
 }
 
-/** Routes of the page and its files; with `--no-ui`, a link to the API's description instead. */
+/** Routes of the page and its files; with `--no-ui`, a redirect to the API's description instead. */
 export function pageRoutes({ settings }: { readonly settings: ListenSettings }): Route[] {
   if (!settings.ui) {
     return [{ method: "GET", path: "/", handle: (call) => call.redirect("docs") }];
@@ -97,8 +99,8 @@ export function pageRoutes({ settings }: { readonly settings: ListenSettings }):
 /**
  * Serves one file.
  *
- * @param options.policy the Content-Security-Policy.
- * @param options.read called at the first request.
+ * @param options.policy the Content-Security-Policy, or a function that writes it for a request.
+ * @param options.read reads the file. For clients that take gzip, it is read and compressed only once.
  */
 function staticRoute(
   path: string,
@@ -109,7 +111,7 @@ function staticRoute(
   },
 ): Route {
   let packed: Promise<Uint8Array<ArrayBuffer>> | undefined;
-  const headersFor = (call: Call) => ({
+  const makeHeaders = (call: Call) => ({
     "content-type": `${type}; charset=utf-8`,
     "content-security-policy": typeof policy === "string" ? policy : policy(call),
     "referrer-policy": "no-referrer",
@@ -120,7 +122,7 @@ function staticRoute(
     method: "GET",
     path,
     handle: async (call) => {
-      const headers = headersFor(call);
+      const headers = makeHeaders(call);
       const takesGzip = /\bgzip\b/.test(call.req.header("accept-encoding") ?? "");
       if (!takesGzip) return call.body(await read(), 200, headers);
       packed ??= Promise.try(read).then(gzip);
@@ -160,7 +162,7 @@ const DOCS_SCRIPT = `SwaggerUIBundle({
 });
 `;
 
-/** The policy of `/docs`. Swagger UI sets styles on elements, and its style sheet draws icons from data URLs. */
+/** The Content-Security-Policy of `/docs`. The style sheet of Swagger UI has icons as data URLs. */
 const DOCS_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -175,21 +177,21 @@ const DOCS_POLICY = [
 /** Routes of Swagger UI and its files. Large files are read on first use. */
 export function docsRoutes(): Route[] {
   return [
-    asset("/docs", "text/html", () => Promise.resolve(DOCS_PAGE)),
-    asset("/docs/start.js", "text/javascript", () => Promise.resolve(DOCS_SCRIPT)),
-    asset("/docs/swagger-ui-bundle.js", "text/javascript", async () => {
+    docsFile("/docs", "text/html", () => Promise.resolve(DOCS_PAGE)),
+    docsFile("/docs/start.js", "text/javascript", () => Promise.resolve(DOCS_SCRIPT)),
+    docsFile("/docs/swagger-ui-bundle.js", "text/javascript", async () => {
       const bundle = await import("swagger-ui-dist/swagger-ui-bundle.js", {
         with: { type: "text" },
       });
       return bundle.default;
     }),
-    asset("/docs/swagger-ui.css", "text/css", async () => {
+    docsFile("/docs/swagger-ui.css", "text/css", async () => {
       const style = await import("swagger-ui-dist/swagger-ui.css", { with: { type: "text" } });
       return style.default;
     }),
   ];
 }
 
-function asset(path: string, type: string, read: () => Promise<string>): Route {
+function docsFile(path: string, type: string, read: () => Promise<string>): Route {
   return staticRoute(path, { type, policy: DOCS_POLICY, read });
 }

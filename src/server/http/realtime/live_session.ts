@@ -1,5 +1,5 @@
 /**
- * A live transcription session: takes the client's audio and events, and sends turns and transcripts.
+ * A live transcription session: takes audio and events from the client, and sends it the turns and their transcripts.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import {
   type ClientEvent,
   decodeAppended,
   DEFAULT_SETTINGS,
-  describeOlderSession,
+  describeBetaSession,
   describeSession,
   errorEvent,
   parseClientEvent,
@@ -22,17 +22,17 @@ import {
 import type { Session } from "../../session/session.ts";
 import type { BodyBudget, BodyShare } from "../body/body.ts";
 import { CLOSE_CODES, type MessageSocket } from "../connection/message_socket.ts";
-import { HeardSound, PartialTranscripts } from "./partial_transcripts.ts";
+import { InputAudioBuffer, PartialTranscripts } from "./partial_transcripts.ts";
 import { LiveTranscripts } from "./live_transcripts.ts";
 import { LoudnessDetector, TurnDetector, VoiceDetector } from "./turn_detector.ts";
 
-/** Length of the chunks in which speech is detected. Other sessions get time between two chunks. */
+/** Speech is detected in chunks of this length. Between two chunks, other sessions get time. */
 const CHUNK_MS = 500;
-/** Longest audio that may wait to be committed. */
+/** Maximum length of the audio that is not committed yet. */
 const MAX_HELD_MS = 15 * 60_000;
-/** Shorter turns are not transcribed, as in OpenAI's API. */
+/** Shorter audio cannot be committed, as in OpenAI's API. */
 const MIN_TURN_MS = 100;
-/** Sessions whose client sends nothing for this long are closed. */
+/** A session is closed if its client sends nothing for this long. */
 const IDLE_MS = 10 * 60_000;
 
 interface LiveSessionOptions {
@@ -41,29 +41,29 @@ interface LiveSessionOptions {
   readonly requestId: string;
   /** Memory budget for the buffered audio of all sessions. */
   readonly budget: BodyBudget;
-  /** Whether the client uses the format of the API's beta. */
-  readonly isOlder: boolean;
+  /** Whether the client uses the events of the API's beta version. */
+  readonly isBeta: boolean;
   /** How long a client may send nothing; ten minutes if absent. */
   readonly idleMs?: number | undefined;
 }
 
-/** Detects speech, and divides it into turns. */
-interface Listening {
+/** Detects speech in the audio, and divides it into turns. */
+interface TurnDetection {
   readonly detector: LoudnessDetector | VoiceDetector;
   readonly turns: TurnDetector;
 }
 
-/** A live session. It runs until the client leaves, is idle for too long, or the server stops. */
+/** A live session. It runs until the client disconnects or is idle for too long, or the server stops. */
 export class LiveSession {
   readonly #options: LiveSessionOptions;
   readonly #id = newId("sess");
   readonly #transcripts: LiveTranscripts;
   readonly #partials: PartialTranscripts;
   #settings: RealtimeSettings = DEFAULT_SETTINGS;
-  #sound = new HeardSound(DEFAULT_SETTINGS.format, { startMs: 0 });
+  #audio = new InputAudioBuffer(DEFAULT_SETTINGS.format, { startMs: 0 });
   readonly #share: BodyShare;
   #heldBytes = 0;
-  #listening: Listening | undefined;
+  #turnDetection: TurnDetection | undefined;
   /** Id of the open turn, or of the next one. */
   #itemId = newId("item");
   #previousItemId: string | null = null;
@@ -77,15 +77,15 @@ export class LiveSession {
     const send = (event: ServerEvent) => this.#send(event);
     this.#transcripts = new LiveTranscripts({ session, requestId, signal, send });
     this.#partials = new PartialTranscripts({ session, requestId, signal, send });
-    this.#listening = this.#listen();
+    this.#turnDetection = this.#startTurnDetection();
   }
 
   /** Number of turns and duration of the audio, for the log. */
   get figures(): { readonly turns: number; readonly audioSeconds: number } {
-    return { turns: this.#numTurns, audioSeconds: Math.round(this.#sound.endMs / 100) / 10 };
+    return { turns: this.#numTurns, audioSeconds: Math.round(this.#audio.endMs / 100) / 10 };
   }
 
-  /** Resolves when the session is over and its connection closes. */
+  /** Serves the client until the session is over, and then closes the connection. */
   async run(): Promise<void> {
     const { socket, session, idleMs = IDLE_MS } = this.#options;
     const over = Promise.withResolvers<{ code: number; reason: string }>();
@@ -101,12 +101,12 @@ export class LiveSession {
       });
     let idleTimer = setTimeout(expire, idleMs);
     const serve = async () => {
-      const { isOlder } = this.#options;
-      await this.#sendSession(isOlder ? "transcription_session.created" : "session.created");
+      const { isBeta } = this.#options;
+      await this.#sendSession(isBeta ? "transcription_session.created" : "session.created");
       for await (const bytes of socket) {
         clearTimeout(idleTimer);
         if (this.#isStopping) return;
-        await this.#handle(bytes);
+        await this.#receive(bytes);
         idleTimer = setTimeout(expire, idleMs);
       }
     };
@@ -120,18 +120,18 @@ export class LiveSession {
     this.#share[Symbol.dispose]();
   }
 
-  async #handle(bytes: Uint8Array): Promise<void> {
+  async #receive(bytes: Uint8Array): Promise<void> {
     let event: ClientEvent | undefined;
     try {
       event = parseClientEvent(bytes);
-      await this.#obey(event);
+      await this.#handleEvent(event);
     } catch (thrown) {
       if (this.#options.socket.closed.aborted) return;
       await this.#send(errorEvent(HearthError.from(thrown), event?.event_id));
     }
   }
 
-  async #obey(event: ClientEvent): Promise<void> {
+  async #handleEvent(event: ClientEvent): Promise<void> {
     switch (event.type) {
       case "input_audio_buffer.append":
         return await this.#append(decodeAppended(event));
@@ -163,15 +163,17 @@ export class LiveSession {
     const { format } = settings;
     const { format: formatBefore, turns: turnsBefore } = this.#settings;
     this.#settings = settings;
-    // Audio in another format cannot be continued.
+    // Buffered audio cannot be continued in another format.
     if (!isDeepStrictEqual(format, formatBefore)) await this.#clear();
-    else if (!isDeepStrictEqual(settings.turns, turnsBefore)) this.#listening = this.#listen();
+    else if (!isDeepStrictEqual(settings.turns, turnsBefore)) {
+      this.#turnDetection = this.#startTurnDetection();
+    }
   }
 
   async #append(bytes: Uint8Array): Promise<void> {
     const { sampleRateHz } = this.#settings.format;
-    const samples = this.#sound.decode(bytes);
-    if (this.#sound.durationMs + 1000 * samples.length / sampleRateHz > MAX_HELD_MS) {
+    const samples = this.#audio.decode(bytes);
+    if (this.#audio.durationMs + 1000 * samples.length / sampleRateHz > MAX_HELD_MS) {
       throw new HearthError(
         "payload_too_large",
         `At most ${
@@ -181,30 +183,30 @@ export class LiveSession {
     }
     this.#share.take(samples.byteLength);
     this.#heldBytes += samples.byteLength;
-    if (this.#settings.turns !== undefined) this.#listening ??= this.#listen();
+    if (this.#settings.turns !== undefined) this.#turnDetection ??= this.#startTurnDetection();
     const chunkSamples = Math.round(CHUNK_MS * sampleRateHz / 1000);
     for (let at = 0; at < samples.length && !this.#isStopping; at += chunkSamples) {
       const chunk = samples.subarray(at, at + chunkSamples);
-      this.#sound.push(chunk);
-      if (this.#listening !== undefined) await this.#findTurns(chunk, this.#listening);
+      this.#audio.push(chunk);
+      if (this.#turnDetection !== undefined) await this.#findTurns(chunk, this.#turnDetection);
       if (samples.length > chunkSamples) await yieldToEvents();
     }
-    this.#hearOpenTurn();
+    this.#updatePartial();
   }
 
   /**
-   * Starts a partial transcript of the open turn, which sends the text that is already final. Does nothing while
-   * earlier turns are still being transcribed.
+   * Starts a partial transcript of the open turn, which sends the part of the text that is already final. Does nothing
+   * while earlier turns are still being transcribed.
    */
-  #hearOpenTurn(): void {
-    const isOpen = this.#listening?.turns.isInTurn ?? this.#settings.turns === undefined;
+  #updatePartial(): void {
+    const isOpen = this.#turnDetection?.turns.isInTurn ?? this.#settings.turns === undefined;
     if (!isOpen || this.#transcripts.isPending || this.#isStopping) return;
     const { language } = this.#settings;
-    this.#partials.hear({ itemId: this.#itemId, sound: this.#sound, language });
+    this.#partials.update({ itemId: this.#itemId, audio: this.#audio, language });
   }
 
-  async #findTurns(samples: Int16Array, { detector, turns }: Listening): Promise<void> {
-    for (const likelihood of await this.#hear(samples, detector)) {
+  async #findTurns(samples: Int16Array, { detector, turns }: TurnDetection): Promise<void> {
+    for (const likelihood of await this.#detectSpeech(samples, detector)) {
       const found = turns.push(likelihood);
       if (found === undefined) continue;
       const itemId = this.#itemId;
@@ -219,41 +221,41 @@ export class LiveSession {
       await this.#send(event);
       await this.#addTurn(found.atMs);
     }
-    this.#sound.dropTo(turns.neededFromMs);
+    this.#audio.dropTo(turns.neededFromMs);
     this.#recount();
   }
 
-  async #hear(
+  async #detectSpeech(
     samples: Int16Array,
-    detector: Listening["detector"],
+    detector: TurnDetection["detector"],
   ): Promise<readonly number[]> {
     try {
       return await detector.push(samples);
     } catch (error) {
-      // The detector no longer knows its position; the next audio starts a new one.
-      this.#listening = undefined;
+      // The detector has lost its position in the audio. The next audio gets a new detector.
+      this.#turnDetection = undefined;
       throw error;
     }
   }
 
   async #commit(): Promise<void> {
-    const { durationMs, endMs } = this.#sound;
+    const { durationMs, endMs } = this.#audio;
     if (durationMs < MIN_TURN_MS) {
       const message = `There is too little audio to commit: want at least ${MIN_TURN_MS} ms, saw ` +
         `${durationMs.toFixed(0)} ms.`;
       throw new HearthError("input_audio_buffer_commit_empty", message);
     }
     await this.#addTurn(endMs);
-    this.#listening = this.#listen();
+    this.#turnDetection = this.#startTurnDetection();
   }
 
-  /** Ends the turn at a position, and passes its audio on to be transcribed. */
+  /** Ends the turn at a position, and has its audio transcribed. */
   async #addTurn(endMs: number): Promise<void> {
     const { format: { sampleRateHz }, language } = this.#settings;
     const itemId = this.#itemId;
     const previous_item_id = this.#previousItemId;
     const agreed = await this.#partials.end();
-    const samples = this.#sound.takeTo(endMs);
+    const samples = this.#audio.takeTo(endMs);
     this.#recount();
     this.#itemId = newId("item");
     this.#previousItemId = itemId;
@@ -267,7 +269,7 @@ export class LiveSession {
       role: "user",
       content: [{ type: "input_audio", transcript: null }],
     };
-    const types = this.#options.isOlder
+    const types = this.#options.isBeta
       ? ["conversation.item.created"]
       : ["conversation.item.added", "conversation.item.done"];
     for (const type of types) await this.#send({ type, previous_item_id, item });
@@ -276,21 +278,21 @@ export class LiveSession {
 
   async #clear(): Promise<void> {
     await this.#partials.end();
-    this.#sound = new HeardSound(this.#settings.format, { startMs: this.#sound.endMs });
+    this.#audio = new InputAudioBuffer(this.#settings.format, { startMs: this.#audio.endMs });
     this.#itemId = newId("item");
     this.#recount();
-    this.#listening = this.#listen();
+    this.#turnDetection = this.#startTurnDetection();
   }
 
-  /** Gives memory back to the budget once its audio is no longer buffered. */
+  /** Gives the memory of audio that is no longer buffered back to the budget. */
   #recount(): void {
-    const { numBytes } = this.#sound;
+    const { numBytes } = this.#audio;
     this.#share.give(this.#heldBytes - numBytes);
     this.#heldBytes = numBytes;
   }
 
-  /** Starts looking for turns; `undefined` if the client says where they end. */
-  #listen(): Listening | undefined {
+  /** Starts turn detection at the end of the buffered audio; `undefined` if the client decides where turns end. */
+  #startTurnDetection(): TurnDetection | undefined {
     const { turns: wanted, format: { sampleRateHz } } = this.#settings;
     if (wanted === undefined) return undefined;
     const { session, requestId, socket: { closed: signal } } = this.#options;
@@ -299,14 +301,14 @@ export class LiveSession {
       ? new LoudnessDetector(sampleRateHz)
       : new VoiceDetector({ session, requestId, windows, sampleRateHz, signal });
     const { windowMs } = detector;
-    const { endMs } = this.#sound;
+    const { endMs } = this.#audio;
     return { detector, turns: new TurnDetector(wanted, { windowMs, startMs: endMs }) };
   }
 
   async #sendSession(type: string): Promise<void> {
     const { id: model } = this.#options.session.requireReady();
     const describe = type.startsWith("transcription_session")
-      ? describeOlderSession
+      ? describeBetaSession
       : describeSession;
     const session = describe({ id: this.#id, model, settings: this.#settings });
     await this.#send({ type, session });

@@ -1,6 +1,6 @@
 /**
- * Transcribes a session's turns, one after the other, and tracks which of a turn's text is final. While the queue is
- * full, requests of open sessions wait; all other requests are refused.
+ * Transcribes a session's turns, sends the transcripts in order, and tracks which part of a turn's text is final. If the
+ * model's queue is full, the tasks of live sessions wait, while all other requests are refused.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import type { TranscribeEvent } from "../../../models/task.ts";
 import { describeError, type ServerEvent, transcriptionEvent } from "../../../wire/realtime.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
-import { successes, type TaskStream } from "../../session/task_stream.ts";
+import { requireSuccess, type TaskStream } from "../../session/task_stream.ts";
 import { logFailure } from "../sse.ts";
 import { sleep } from "../../../base/timing.ts";
 
 /**
- * Maximum number of turns that the model is given at once. With more, a client that sends far ahead would keep others
- * waiting.
+ * Maximum number of a session's turns that the model works on at once. With more, a client that sends audio faster than
+ * real time would keep others waiting.
  */
 const MAX_PENDING = 2;
 
@@ -26,7 +26,7 @@ export interface Turn {
   readonly samples: Int16Array<ArrayBuffer>;
   readonly sampleRateHz: number;
   readonly language: string | undefined;
-  /** The text that has already been sent. */
+  /** The text of the turn that has already been sent. */
   readonly agreed: AgreedText;
 }
 
@@ -49,20 +49,20 @@ export class LiveTranscripts {
     this.#options = options;
   }
 
-  /** Whether a transcript is still to be sent. */
+  /** Whether a transcript is not complete yet. */
   get isPending(): boolean {
     return this.#numPending > 0;
   }
 
   /**
-   * Transcribes a turn. Resolves when another turn may be added, which may be before this one's transcript is complete.
+   * Transcribes a turn. Resolves when another turn may be added. The transcript may not be complete then.
    */
   async add(turn: Turn): Promise<void> {
     if (this.#numPending >= MAX_PENDING) await this.#lastButOne;
     this.#numPending++;
     const before = this.#last;
     const stream = this.#start(turn);
-    // `#report` handles the error when its turn comes.
+    // `#report` handles the error after the transcripts of earlier turns.
     stream.catch(() => {});
     this.#lastButOne = before;
     const { itemId, agreed, samples, sampleRateHz } = turn;
@@ -71,14 +71,14 @@ export class LiveTranscripts {
     await stream.catch(() => {});
   }
 
-  /** Resolves when all transcripts have been sent. */
+  /** Waits until all transcripts have been sent. */
   async settle(): Promise<void> {
     await this.#last;
   }
 
   async #start(turn: Turn): Promise<TaskStream<TranscribeEvent>> {
     const { session, requestId, signal } = this.#options;
-    return await whenRoom(() =>
+    return await retryWhileFull(() =>
       session.stream({
         type: "transcribe",
         requestId,
@@ -101,11 +101,11 @@ export class LiveTranscripts {
       if (delta !== "") await send(transcriptionEvent("delta", itemId, { delta }));
     };
     try {
-      for await (const event of successes(await opened)) {
+      for await (const event of requireSuccess(await opened)) {
         if (event.type !== "segment") continue;
         segments.push(event.segment);
         const text = transcriptText(segments);
-        // If the text begins differently so far, the rest is determined from the whole text at the end.
+        // If the transcript differs from the text that was sent, its rest can only be found when it is complete.
         if (text.startsWith(agreed.text)) await sendRest(text);
       }
       await sendRest(transcriptText(segments));
@@ -126,12 +126,12 @@ const RETRY_MS = 100;
 const MAX_WAIT_MS = 60_000;
 
 /**
- * Retries while the queue is full, for up to a minute.
+ * Retries `ask` while the model's queue is full, for up to a minute.
  *
- * @throws {HearthError} what `ask` throws; `overloaded` after that time.
+ * @throws {HearthError} what `ask` throws; `overloaded` only after the minute.
  * @throws the signal's reason.
  */
-export async function whenRoom<T>(
+export async function retryWhileFull<T>(
   ask: () => T | Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
@@ -150,7 +150,7 @@ export async function whenRoom<T>(
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
-/** The text of one turn. Final text is never taken back. */
+/** The text of one turn, as far as it is final. Final text is never taken back. */
 export class AgreedText {
   #text = "";
   #hypothesis = "";
@@ -164,8 +164,8 @@ export class AgreedText {
    * Takes the next hypothesis.
    *
    * @param hypothesis the whole text of the turn so far.
-   * @returns the text that has become final. It ends with a word, because a full stop after it may disappear once the
-   * speaker goes on.
+   * @returns the text that has become final. It ends with a word, because punctuation after the last word may change
+   * when the speaker goes on.
    */
   push(hypothesis: string): string {
     const [before, now] = [this.#hypothesis, hypothesis].map((text) =>
@@ -178,7 +178,7 @@ export class AgreedText {
     return this.#add(joinWords(now!.slice(0, numAgreed)));
   }
 
-  /** Takes the final transcript. @returns the text that follows what was final before. */
+  /** Takes the final transcript. @returns the rest of it, after the text that was final before. */
   end(transcript: string): string {
     return this.#add(dropBeginning(this.#text, transcript));
   }
@@ -190,8 +190,8 @@ export class AgreedText {
 }
 
 /**
- * Returns the rest of a text after `beginning`. If the text begins differently, the words at its start that are nearest
- * to `beginning` by edit distance are skipped instead.
+ * Returns the rest of a text after `beginning`. If the text begins differently, as many of its words are skipped as come
+ * nearest to `beginning` by edit distance.
  */
 function dropBeginning(beginning: string, text: string): string {
   if (text.startsWith(beginning)) return text.slice(beginning.length);
@@ -202,7 +202,7 @@ function dropBeginning(beginning: string, text: string): string {
   return joinWords(words.slice(end));
 }
 
-/** How many words at the start of `words` are nearest to `beginning`, by edit distance. */
+/** Finds how many words from the start of `words` come nearest to `beginning` by edit distance. */
 function findNearestLength(beginning: readonly string[], words: readonly string[]): number {
   let row = [0, ...words.map((_, at) => at + 1)];
   for (const [index, word] of beginning.entries()) {

@@ -1,6 +1,6 @@
 /**
  * Buffers a session's audio, and transcribes a turn while somebody is still speaking. The audio so far is transcribed
- * again and again, and text on which two transcripts in a row agree is sent: LocalAgreement-2.
+ * again and again. Text on which two transcripts in a row agree is final, and is sent: LocalAgreement-2.
  *
  * @see Macháček, Dabre and Bojar, "Turning Whisper into Real-Time Transcription System", 2023
  * @module
@@ -10,20 +10,20 @@ import { makeWavFile } from "../../../media/sound_format.ts";
 import { type ServerEvent, transcriptionEvent } from "../../../wire/realtime.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
-import { successes } from "../../session/task_stream.ts";
+import { requireSuccess } from "../../session/task_stream.ts";
 import { AgreedText } from "./live_transcripts.ts";
 import { LiveDecoder, type LiveFormat } from "../../../media/audio/stored_sound.ts";
 
 /**
- * New audio between one transcript and the next. Also the shortest wall time before the first transcript, so that
- * clients that send faster than real time get no partial transcripts.
+ * Minimum length of new audio between two transcripts, and minimum time between a turn's beginning and its first
+ * transcript. Because of that time, clients that send audio faster than real time get no partial transcripts.
  */
 const INTERVAL_MS = 1000;
 /** Pause after a transcript, as a multiple of the time it took. */
 const REST = 2;
-/** Once a transcript covers this much audio, the next one begins at a later segment. */
+/** If a transcript covered at least this much audio, segments whose text is final are not transcribed again. */
 const SETTLED_MS = 10_000;
-/** Audio longer than this is not transcribed before the turn ends. */
+/** If more audio than this is not settled, there are no further partial transcripts of the turn. */
 const MAX_SPAN_MS = 60_000;
 
 interface PartialTranscriptsOptions {
@@ -36,8 +36,8 @@ interface PartialTranscriptsOptions {
 
 interface OpenTurn {
   readonly itemId: string;
-  /** The audio, which must still hold the turn from its beginning. */
-  readonly sound: HeardSound;
+  /** The buffered audio, which must begin at or before the turn. */
+  readonly audio: InputAudioBuffer;
   readonly language: string | undefined;
 }
 
@@ -45,12 +45,13 @@ interface OpenTurn {
 interface Progress {
   readonly itemId: string;
   readonly agreed: AgreedText;
-  /** Text of the segments that are settled, and the position at which they end. */
+  /** Text of the settled segments, which are not transcribed again. */
   settledText: string;
+  /** Position at which the settled segments end. */
   fromMs: number;
   /** Position at which the audio of the last transcript ended. */
   toMs: number;
-  /** Time from which another transcript may begin. */
+  /** Time at which the next transcript may start. */
   readyAtMs: number;
 }
 
@@ -66,30 +67,33 @@ export class PartialTranscripts {
     options.signal.addEventListener("abort", () => this.#abort?.abort(), { once: true });
   }
 
-  /** Transcribes a turn so far, if there is enough new audio and the model has little else to do. Returns at once. */
-  hear({ itemId, sound, language }: OpenTurn): void {
+  /** Starts to transcribe a turn so far, if there is enough new audio and the model has little else to do. */
+  update({ itemId, audio, language }: OpenTurn): void {
     const nowMs = performance.now();
     if (this.#progress?.itemId !== itemId) {
-      const { startMs } = sound;
+      const { startMs } = audio;
       const readyAtMs = nowMs + INTERVAL_MS;
       const agreed = new AgreedText();
       const start = { settledText: "", fromMs: startMs, toMs: startMs };
       this.#progress = { itemId, agreed, ...start, readyAtMs };
     }
     const progress = this.#progress;
-    const { endMs } = sound;
-    const hasNews = endMs - progress.toMs >= INTERVAL_MS;
+    const { endMs } = audio;
+    const hasNewAudio = endMs - progress.toMs >= INTERVAL_MS;
     const isLong = endMs - progress.fromMs > MAX_SPAN_MS;
     const isResting = this.#abort !== undefined || nowMs < progress.readyAtMs;
-    if (!hasNews || isLong || isResting || isBusy(this.#options.session)) return;
+    if (!hasNewAudio || isLong || isResting || isBusy(this.#options.session)) return;
     progress.toMs = endMs;
     this.#abort = new AbortController();
-    const { sampleRateHz } = sound.format;
-    const audio = makeWavFile(sound.copyFrom(progress.fromMs), sampleRateHz);
-    this.#running = this.#transcribe(progress, { audio, language, signal: this.#abort.signal });
+    const file = makeWavFile(audio.copyFrom(progress.fromMs), audio.format.sampleRateHz);
+    this.#running = this.#transcribe(progress, {
+      audio: file,
+      language,
+      signal: this.#abort.signal,
+    });
   }
 
-  /** Ends the turn, because its audio is complete or no longer wanted. @returns the text that was sent. */
+  /** Ends the turn, because its audio is complete or no longer wanted. @returns the text that has been sent. */
   async end(): Promise<AgreedText> {
     const { agreed } = this.#progress ?? { agreed: new AgreedText() };
     this.#progress = undefined;
@@ -113,7 +117,7 @@ export class PartialTranscripts {
     const task = { requestId, audio, param: "audio", language, temperature: 0 } as const;
     try {
       const events = session.stream({ type: "transcribe", ...task }, { signal });
-      for await (const event of successes(events)) {
+      for await (const event of requireSuccess(events)) {
         if (event.type === "segment") segments.push(event.segment);
       }
       const text = transcriptText([{ text: progress.settledText }, ...segments]);
@@ -131,15 +135,15 @@ export class PartialTranscripts {
 }
 
 /**
- * Whether the model has too much to do for partial transcripts: most of its slots stay free for requests that clients
- * wait for.
+ * Whether the model has too much to do for partial transcripts. They start only while less than a quarter of the
+ * model's capacity is in use. The rest is for requests that clients wait for.
  */
 function isBusy(session: Session): boolean {
   const { state, numInFlight } = session;
   return state.phase !== "ready" || 4 * numInFlight >= state.info.maxSequences;
 }
 
-/** Settles segments whose text is final: they are not transcribed again, which bounds the cost of long turns. */
+/** Settles the segments whose text is final. They are not transcribed again, which limits the cost of long turns. */
 function settle(progress: Progress, segments: readonly TranscriptSegment[]): void {
   const { fromMs, toMs, agreed } = progress;
   if (toMs - fromMs < SETTLED_MS) return;
@@ -152,14 +156,15 @@ function settle(progress: Progress, segments: readonly TranscriptSegment[]): voi
   }
 }
 
-/** Buffered audio in one format. Positions are in milliseconds since the session's first audio. */
-export class HeardSound {
+/** A session's buffered audio, in one format. Positions are in milliseconds since the session's first audio. */
+export class InputAudioBuffer {
   readonly format: LiveFormat;
   readonly #decoder: LiveDecoder;
   readonly #offsetMs: number;
   #chunks: Int16Array<ArrayBuffer>[] = [];
-  /** Indexes of the first buffered sample, and of the sample after the last. */
+  /** Index of the first buffered sample. */
   #start = 0;
+  /** Index after the last buffered sample. */
   #end = 0;
 
   /** @param options.startMs position at which the audio in this format begins. */
@@ -174,6 +179,7 @@ export class HeardSound {
     return this.#offsetMs + this.#start / this.#samplesPerMs;
   }
 
+  /** Position at which the buffered audio ends. */
   get endMs(): number {
     return this.#offsetMs + this.#end / this.#samplesPerMs;
   }

@@ -14,7 +14,7 @@ import { LiveSession } from "./live_session.ts";
 
 const PATH = "/realtime";
 const MIB = 2 ** 20;
-/** Room for 15 MiB of audio, as much as OpenAI's API takes, in base64 within a JSON event. */
+/** Room for a JSON event with 15 MiB of audio in base64. OpenAI's API takes as much. */
 const MAX_MESSAGE_BYTES = 20 * MIB + 1024;
 
 /** The endpoint for live transcription sessions. */
@@ -64,20 +64,20 @@ function openSession(call: Call, { session, bodyLimits = BODY_LIMITS }: AppDeps)
     throw new HearthError("upgrade_required", message);
   }
   const { budget } = bodyLimits;
-  const isOlder = isOlderClient(call);
+  const isBeta = isBetaClient(call);
   const requestId = call.get("requestId");
   return upgrade((connection) => {
     const limits = { protocol: "realtime", maxMessageBytes: MAX_MESSAGE_BYTES, budget };
     void MessageSocket.accept(connection, limits, async (socket) => {
-      const live = new LiveSession({ socket, session, requestId, budget, isOlder });
+      const live = new LiveSession({ socket, session, requestId, budget, isBeta });
       await live.run();
       log.info("a live session has ended", { requestId, ...live.figures });
     });
   });
 }
 
-/** Whether the client uses the format of the API's beta. */
-function isOlderClient({ req }: Call): boolean {
+/** Whether the client uses the events of the API's beta version. */
+function isBetaClient({ req }: Call): boolean {
   const protocols = req.header("sec-websocket-protocol")?.split(/[\s,]+/) ?? [];
   return /\brealtime=v1\b/.test(req.header("openai-beta") ?? "") ||
     protocols.includes("openai-beta.realtime-v1");

@@ -1,8 +1,8 @@
 /**
  * Finds where turns of speech begin and end while the audio is still arriving. The likelihood of speech comes from the
- * voice activity model that is loaded with the recogniser, or from the loudness.
+ * voice activity model that is loaded with the speech recognition model, or else from the loudness.
  *
- * As in Silero's own iterator, speech begins at one likelihood and continues until a lower one.
+ * As in Silero's own iterator, speech begins when the likelihood reaches a threshold, and ends below a lower one.
  *
  * @see https://github.com/snakers4/silero-vad
  * @module
@@ -11,23 +11,23 @@ import type { RealtimeTurns } from "../../../wire/realtime.ts";
 import { AudioResampler } from "../../../media/sound_rate.ts";
 import type { VoiceState, VoiceWindows } from "../../../models/task.ts";
 import type { Session } from "../../session/session.ts";
-import { whenRoom } from "./live_transcripts.ts";
+import { retryWhileFull } from "./live_transcripts.ts";
 
-/** A turn continues while the likelihood is at most this much below the threshold. */
+/** Silence begins when the likelihood is more than this below the threshold. */
 const HYSTERESIS = 0.15;
 /** Shorter sounds are not speech. */
 const MIN_SPEECH_MS = 90;
-/** A longer turn is ended, so that its text is sent and its memory freed. */
+/** A turn is ended at this length, so that its text is sent and its memory is freed. */
 const MAX_TURN_MS = 60_000;
 
-/** The beginning of a turn, including the padding before it, or the end, including the silence after it. */
+/** The beginning of a turn, with padding before the speech, or the end of a turn, with the silence after the speech. */
 export interface TurnEvent {
   readonly type: "started" | "stopped";
   /** Position in milliseconds since the first audio. */
   readonly atMs: number;
 }
 
-/** Follows the turns of one speaker. */
+/** Finds the turns of one speaker from the likelihood of speech in each window. */
 export class TurnDetector {
   readonly #settings: RealtimeTurns;
   readonly #windowMs: number;
@@ -60,7 +60,12 @@ export class TurnDetector {
     return this.#turnFromMs !== undefined;
   }
 
-  /** Takes the next window. @param likelihood how likely it is that somebody speaks in it, 0 to 1. */
+  /**
+   * Takes the next window.
+   *
+   * @param likelihood the likelihood of speech in it, 0 to 1.
+   * @returns the event, if a turn begins or ends with this window.
+   */
   push(likelihood: number): TurnEvent | undefined {
     const { threshold, silenceMs } = this.#settings;
     const windowFromMs = this.#nowMs;
@@ -102,7 +107,7 @@ interface VoiceDetectorOptions {
   readonly signal: AbortSignal;
 }
 
-/** Detects speech with the voice activity model that is loaded with the recogniser. Follows one speaker. */
+/** Detects the speech of one speaker with the voice activity model that is loaded with the speech recognition model. */
 export class VoiceDetector {
   readonly windowMs: number;
   readonly #options: VoiceDetectorOptions;
@@ -129,7 +134,7 @@ export class VoiceDetector {
     const { session, requestId, signal } = this.#options;
     const scaled = Float32Array.from(samples, (sample) => sample / 2 ** 15);
     const heard = this.#resampler?.push(scaled) ?? scaled;
-    const { likelihoods, state } = await whenRoom(() =>
+    const { likelihoods, state } = await retryWhileFull(() =>
       session.answer({
         type: "detect",
         requestId,
@@ -144,19 +149,19 @@ export class VoiceDetector {
 const WINDOW_SECONDS = 0.032;
 /** Level below which sound is never speech, in decibels relative to full scale. */
 const SILENCE_DB = -55;
-/** Level of the noise that is assumed until a quieter moment is heard. */
+/** Level of the noise at first, until quieter sound is heard. */
 const FIRST_NOISE_DB = -45;
-/** Level above the noise at which the likelihood of speech is one half. */
+/** Decibels above the noise at which the likelihood of speech is one half. */
 const SPEECH_DB = 12;
-/** Rise of the level that multiplies the odds of speech by e. */
+/** Rise of the level, in decibels, that multiplies the odds of speech by e. */
 const SLOPE_DB = 3;
 /**
- * How fast the noise estimate rises with louder sound. With quieter sound it falls at once, so that it stays near the
- * quietest recent sound.
+ * How fast the estimate of the noise rises during louder sound. During quieter sound it falls at once. So it stays near
+ * the level of the quietest recent sound.
  */
 const NOISE_RISE_DB_PER_SECOND = 2;
 
-/** Detects speech by the loudness of one speaker: speech is whatever is well above the noise. */
+/** Detects speech by its loudness: whatever is well above the noise is speech. */
 export class LoudnessDetector {
   readonly windowMs = 1000 * WINDOW_SECONDS;
   readonly #windowSamples: number;

@@ -1,6 +1,6 @@
 /**
- * Keeps responses that later requests may continue. They are in memory, bounded by count and bytes, and the oldest are
- * evicted first.
+ * Keeps responses that later requests may continue. They are kept in memory, limited in number and size, and the oldest
+ * are evicted first. Also plans which turns of a conversation are left out if it is too long.
  *
  * @module
  */
@@ -8,23 +8,24 @@ import type { InputItem } from "../../../wire/responses_request.ts";
 import type { OutputItem, ResponseObject } from "../../../wire/responses_response.ts";
 import { HearthError } from "../../../base/errors.ts";
 
+
 interface ResponseStoreLimits {
   readonly maxResponses: number;
   readonly maxBytes: number;
 }
 
-/** An item with an id by which later requests may refer to it. */
+/** An item with its id, by which later requests may refer to it. */
 export type StoredItem = InputItem & { readonly id: string };
 
 interface StoredResponse {
   readonly response: ResponseObject;
-  /** Input of the response's own request, without the input of earlier responses. */
+  /** Input of the response's request, without the items of earlier responses. */
   readonly input: readonly StoredItem[];
-  /** Label of the API key that created it: no other key finds it. Absent if no key is required. */
+  /** Label of the API key that created the response. Other keys cannot find it. Absent if no key is required. */
   readonly owner?: string | undefined;
 }
 
-/** The API key that asks for a response, and the request field that names the response. */
+/** The label of the API key that asks for a response, and the request field that names the response. */
 interface StoredQuery {
   readonly owner?: string | undefined;
   readonly param?: string;
@@ -48,12 +49,12 @@ export class ResponseStore {
     return this.#entries.size;
   }
 
-  /** Size of the stored responses as JSON, in bytes. */
+  /** Size of the stored responses as JSON, in UTF-16 code units. */
   get numBytes(): number {
     return this.#numBytes;
   }
 
-  /** Stores a response, unless it alone exceeds the capacity. */
+  /** Stores a response, and evicts the oldest ones to make room. A response that alone is too large is not stored. */
   add(stored: StoredResponse): void {
     const numBytes = JSON.stringify(stored).length;
     const { maxBytes, maxResponses } = this.#limits;
@@ -69,7 +70,7 @@ export class ResponseStore {
   /**
    * Returns a stored response.
    *
-   * @throws {HearthError} `not_found` when it was never stored, was evicted, or belongs to another key.
+   * @throws {HearthError} `not_found` when it was never stored, was deleted or evicted, or belongs to another key.
    */
   get(id: string, { owner, param }: StoredQuery = {}): StoredResponse {
     const found = this.#entries.get(id);
@@ -93,11 +94,11 @@ export class ResponseStore {
   }
 
   /**
-   * Returns the whole conversation up to and including the response.
+   * Returns the whole conversation up to and including a response.
    *
-   * @throws {HearthError} `not_found` when one of its responses is gone.
+   * @throws {HearthError} `not_found` when one of the conversation's responses is gone.
    */
-  history(id: string, query: StoredQuery): StoredItem[] {
+  getHistory(id: string, query: StoredQuery): StoredItem[] {
     const turns: StoredItem[][] = [];
     for (let next: string | null = id; next !== null;) {
       const { response, input }: StoredResponse = this.get(next, query);
@@ -107,7 +108,7 @@ export class ResponseStore {
     return turns.flat();
   }
 
-  /** Finds an item in any response stored for this owner. @throws {HearthError} `not_found`. */
+  /** Finds an item in any stored response of this owner. @throws {HearthError} `not_found`. */
   findItem(id: string, query: StoredQuery & { readonly param: string }): StoredItem {
     const { owner, param } = query;
     for (const { response, input, owner: keptFor } of this.#entries.values()) {
@@ -130,18 +131,18 @@ function toItem(item: OutputItem): StoredItem {
   return { type: "message", id: item.id, role: "assistant", content };
 }
 
-/** A token of prose has fewer characters than this on average, in any language. */
+/** On average, a token of prose has fewer characters than this, in any language. */
 const MAX_CHARS_PER_TOKEN = 32;
 
 /**
- * Yields how many items to leave out from the beginning, one attempt after another. Only whole turns are left out, so
- * that every tool result keeps its call, and the last attempt keeps only the last turn. Attempts that are certainly too
- * long are skipped. Each attempt tokenizes everything that it keeps, so the steps grow: 1, 2, 4 … turns up to half of
- * them, then half of the rest.
+ * Yields numbers of items to leave out from the beginning of a conversation, one for each attempt to make it fit. Only
+ * whole turns are left out, so that every tool result keeps its call. The last attempt keeps only the last turn.
+ * Attempts that are certainly too long are skipped. Each attempt tokenizes all that it keeps, so there should be few: the
+ * first ones leave out 0, 1, 2, 4 … turns, up to half of them, and each later one leaves out half of the rest.
  *
  * @param contextLength length of the context in tokens; unlimited if absent.
  */
-export function* droppedTurns(
+export function* planTruncations(
   items: readonly InputItem[],
   contextLength = Infinity,
 ): Generator<number> {
@@ -160,7 +161,7 @@ function chooseNext(more: number, most: number): number {
   return more + Math.ceil((most - more) / 2);
 }
 
-/** Counts the oldest turns that cannot be kept: with everything after them they are certainly too long. */
+/** Counts the oldest turns that cannot be kept: together with all later turns they are certainly too long. */
 function countTooLong(
   items: readonly InputItem[],
   { starts, contextLength }: {

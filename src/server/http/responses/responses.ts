@@ -1,5 +1,5 @@
 /**
- * `/responses`: chat through OpenAI's Responses API, where later responses may continue earlier ones.
+ * `/responses`: chat through OpenAI's Responses API. A response may continue an earlier one that is stored.
  *
  * @module
  */
@@ -15,18 +15,24 @@ import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent } from "../../../models/task.ts";
 import { getInlineMedia } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
-import { droppedTurns, ResponseStore, type StoredItem } from "./response_store.ts";
-import { listHostedTools, mapMedia, ownParam, toChatRequest, toItems } from "./responses_chat.ts";
-import { inOwnWords, newId, readRequest, warn, warnOfTools } from "../requests.ts";
+import { planTruncations, ResponseStore, type StoredItem } from "./response_store.ts";
+import {
+  listHostedTools,
+  mapMedia,
+  toChatRequest,
+  toClientParam,
+  toItems,
+} from "./responses_chat.ts";
+import { newId, readRequest, renameParam, warn, warnOfTools } from "../requests.ts";
 import { ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
-import { lastEvent, successes } from "../../session/task_stream.ts";
+import { requireSuccess, waitForDone } from "../../session/task_stream.ts";
 
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
 
-/** Maximum number of bytes of media in a request whose response is stored. Media are stored as text. */
+/** Responses to requests with more bytes of media are not stored, because media are stored as text. */
 const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
 
 const ERRORS = [
@@ -38,7 +44,7 @@ const ERRORS = [
 ] as const;
 const EXAMPLE = { model: "", input: "What is the capital of France?" };
 
-/** The endpoints, which share one store. */
+/** The endpoints of the Responses API, which share one store. */
 export function responsesRoutes(deps: AppDeps): Route[] {
   const { maxStoredResponses: maxResponses, storedResponsesBytes: maxBytes } = deps.settings;
   const store = new ResponseStore({ maxResponses, maxBytes });
@@ -120,7 +126,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-/** Converts an item to the client's own format, without fields that the client did not send. */
+/** Returns an item as the client sent it, with its id. */
 function toClientItem(item: StoredItem): StoredItem {
   return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
 }
@@ -130,11 +136,11 @@ interface Endpoint {
   readonly store: ResponseStore;
 }
 
-/** A request, its own input, and the chat that answers it. */
+/** A request, its input without the items of earlier responses, and the chat that answers it. */
 interface OpenedResponse extends OpenedChat {
   readonly request: ResponsesRequest;
   readonly input: readonly StoredItem[];
-  /** Whether the request has too many bytes of media for its response to be stored. */
+  /** Whether the request has so many bytes of media that its response is not stored. */
   readonly hasLargeMedia: boolean;
 }
 
@@ -145,7 +151,7 @@ async function openResponse(
   const request = await readRequest(call, deps, { schema: ResponsesRequest, unserved: "response" });
   const media = getInlineMedia(call.req.raw.signal);
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
-  // Media are needed as text if they are stored, or sent to the model more than once.
+  // Media are turned back into text if they are to be stored, or may be sent to the model more than once.
   const wantsText = request.truncation === "auto" || (request.store !== false && !hasLargeMedia);
   const owner = call.get("keyLabel");
   const input = toItems(request).map((item, index): StoredItem =>
@@ -158,7 +164,7 @@ async function openResponse(
   );
   const { previous_response_id: previousId } = request;
   const history = previousId
-    ? store.history(previousId, { owner, param: "previous_response_id" })
+    ? store.getHistory(previousId, { owner, param: "previous_response_id" })
     : [];
   const chat = await openFitting([...history, ...input], { request, call, deps, onlyCounts });
   return { ...chat, request, input, hasLargeMedia };
@@ -166,7 +172,7 @@ async function openResponse(
 
 async function countInputTokens(call: Call, endpoint: Endpoint): Promise<Response> {
   const { events } = await openResponse(call, { ...endpoint, onlyCounts: true });
-  const { usage } = await lastEvent(events);
+  const { usage } = await waitForDone(events);
   return call.json({ object: "response.input_tokens", input_tokens: usage.promptTokens });
 }
 
@@ -195,7 +201,7 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
   }
   warnOfTools(call, listHostedTools(request));
   if (!request.stream) {
-    for await (const event of successes(events)) builder.push(event);
+    for await (const event of requireSuccess(events)) builder.push(event);
     keep();
     return call.json(builder.response);
   }
@@ -215,7 +221,7 @@ interface OpenOptions {
   readonly onlyCounts: boolean;
 }
 
-/** Opens the chat. With `truncation: auto`, leaves out the oldest turns if it does not fit. */
+/** Opens the chat. With `truncation: auto`, leaves out the oldest turns if the chat is too long. */
 async function openFitting(
   items: readonly StoredItem[],
   options: OpenOptions,
@@ -223,9 +229,9 @@ async function openFitting(
   if (options.request.truncation !== "auto") return await openItems(items, options);
   const { maxModelLength, contextLength } = options.deps.session.requireReady();
   let tooLong: unknown;
-  for (const dropped of droppedTurns(items, maxModelLength ?? contextLength)) {
+  for (const numDropped of planTruncations(items, maxModelLength ?? contextLength)) {
     try {
-      return await openItems(items.slice(dropped), options);
+      return await openItems(items.slice(numDropped), options);
     } catch (error) {
       if (!isTooLong(error)) throw error;
       tooLong = error;
@@ -246,6 +252,6 @@ async function openItems(
     const path = options.onlyCounts ? INPUT_TOKENS_PATH : PATH;
     return await openChat(toChatRequest(request, items), { ...options, path });
   } catch (error) {
-    throw inOwnWords(error, (param) => ownParam(param, { request, items }));
+    throw renameParam(error, (param) => toClientParam(param, { request, items }));
   }
 }

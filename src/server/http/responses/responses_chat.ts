@@ -22,7 +22,7 @@ export function toItems({ input }: ResponsesRequest): readonly InputItem[] {
 /**
  * Converts a request to a chat request.
  *
- * @param items the whole conversation, without references to other items.
+ * @param items the whole conversation. References to items are already replaced by the items.
  * @throws {HearthError} `invalid_value` when `tool_choice` requires a hosted tool.
  */
 export function toChatRequest(
@@ -41,7 +41,7 @@ export function toChatRequest(
     top_p: request.top_p,
     ...toGenerationFields(request),
     ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs ?? 0 }),
-    response_format: responseFormat(request),
+    response_format: toResponseFormat(request),
     tools: listFunctions(request).map((named) => {
       const { description, parameters, strict } = named.tool;
       return {
@@ -49,7 +49,7 @@ export function toChatRequest(
         function: { name: toShownName(named), description, parameters, strict },
       };
     }),
-    tool_choice: toolChoice(request),
+    tool_choice: toToolChoice(request),
     parallel_tool_calls: request.parallel_tool_calls,
     reasoning_effort: request.reasoning?.effort ?? request.reasoning_effort,
     chat_template_kwargs: request.chat_template_kwargs,
@@ -66,7 +66,7 @@ function toGenerationFields(
 
 interface Source {
   readonly message: ChatMessage;
-  /** Index of the item that holds the message's content. */
+  /** Index of the item that holds the message's content, or of its first item if it has no content. */
   position: number;
 }
 
@@ -96,7 +96,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
         break;
       }
       case "reasoning": {
-        // This server sends the whole thought as the summary.
+        // If a summary was requested, this server sent the whole reasoning as the summary.
         const parts = item.content?.length ? item.content : item.summary ?? [];
         assistant = undefined;
         const thought = parts.map(({ text }) => text).join("\n");
@@ -128,7 +128,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
   return sources;
 }
 
-/** Returns the item with `change` applied to the references of its images, sounds and files. */
+/** Returns a copy of an item with `change` applied to the references of its images, sounds and files. */
 export function mapMedia(item: InputItem, change: (reference: string) => string): InputItem {
   const changePart = (part: InputPart): InputPart => {
     if (part.type === "input_image") return { ...part, image_url: change(part.image_url) };
@@ -165,19 +165,19 @@ function toContent(content: string | readonly InputPart[]): string | ContentPart
   });
 }
 
-function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
+function toToolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
   const { tool_choice: choice } = request;
   if (choice === null || choice === undefined || typeof choice === "string") {
     const isServed = choice !== "required" || listFunctions(request).length > 0;
-    if (!isServed) throw needsHosted(listHostedTools(request)[0] ?? "none");
+    if (!isServed) throw hostedToolError(listHostedTools(request)[0] ?? "none");
     return choice;
   }
   if (!("tools" in choice)) {
-    if (!("name" in choice)) throw needsHosted(choice.type);
+    if (!("name" in choice)) throw hostedToolError(choice.type);
     return { type: "function", function: { name: toShownName(choice) } };
   }
   const hosted = choice.tools.find(({ type }) => type !== "function");
-  if (hosted !== undefined) throw needsHosted(hosted.type);
+  if (hosted !== undefined) throw hostedToolError(hosted.type);
   const tools = choice.tools.map(({ name = "", namespace }) => ({
     type: "function" as const,
     function: { name: toShownName({ name, namespace }) },
@@ -185,7 +185,7 @@ function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
   return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools } };
 }
 
-function needsHosted(type: string): HearthError {
+function hostedToolError(type: string): HearthError {
   return new HearthError(
     "invalid_value",
     "tool_choice: want a function among the tools, saw a choice that needs the tool " +
@@ -194,7 +194,7 @@ function needsHosted(type: string): HearthError {
   );
 }
 
-function responseFormat({ text }: ResponsesRequest): ChatRequest["response_format"] {
+function toResponseFormat({ text }: ResponsesRequest): ChatRequest["response_format"] {
   const format = text?.format;
   if (format?.type !== "json_schema") return format;
   const { name, description, schema, strict } = format;
@@ -202,33 +202,32 @@ function responseFormat({ text }: ResponsesRequest): ChatRequest["response_forma
 }
 
 /**
- * Maps a path in the chat request to the client's own field, because errors must not name fields that the client never
- * sent.
+ * Maps a path in the chat request to the path of the client's field.
  *
- * @param items all items of the chat: items of earlier responses, then items of this request.
+ * @param options.items all items of the chat: the items of earlier responses, then those of this request.
  */
-export function ownParam(
+export function toClientParam(
   param: string,
   { request, items }: { readonly request: ResponsesRequest; readonly items: readonly InputItem[] },
 ): string {
   return param
     .replace(/^messages\[(\d+)\](\.content)?/, (_, index, content = "") => {
       const position = Number(index) - (request.instructions ? 1 : 0);
-      return position < 0 ? "instructions" : itemParam(position, content, { request, items });
+      return position < 0 ? "instructions" : toItemParam(position, content, { request, items });
     })
     .replace(/^response_format(\.json_schema)?/, "text.format")
-    .replace(/^max_tokens/, () => limitName(request))
+    .replace(/^max_tokens/, () => getLimitName(request))
     .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${listFunctions(request)[index]!.path}.`)
     .replace(/^tool_choice\.function\./, "tool_choice.");
 }
 
-/** The request's name for its token limit. */
-function limitName(request: ResponsesRequest): string {
+/** Returns the name of the field in which the request sets its token limit. */
+function getLimitName(request: ResponsesRequest): string {
   const names = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
   return names.find((name) => (request[name] ?? null) !== null) ?? names[0];
 }
 
-function itemParam(
+function toItemParam(
   position: number,
   content: string,
   { request, items }: { readonly request: ResponsesRequest; readonly items: readonly InputItem[] },
@@ -249,11 +248,11 @@ interface CallName {
 
 interface FunctionAtPath extends CallName {
   readonly tool: FunctionTool;
-  /** Path of the client's field. */
+  /** Path of the client's field that defines the function. */
   readonly path: string;
 }
 
-/** Lists all functions in order. Tools that only OpenAI hosts are left out. */
+/** Lists all functions in order, also those in namespaces. Tools that only OpenAI hosts are left out. */
 function listFunctions({ tools }: ResponsesRequest): readonly FunctionAtPath[] {
   return (tools ?? []).flatMap((tool, index): FunctionAtPath[] => {
     const path = `tools[${index}]`;
@@ -273,12 +272,12 @@ export function listHostedTools({ tools }: ResponsesRequest): string[] {
     .flatMap((tool) => "name" in tool ? [] : [tool.type]);
 }
 
-/** Makes the name under which the model is shown a function. Chat templates have no namespaces. */
+/** Makes the name of a function for the model, because chat templates have no namespaces. */
 function toShownName({ name, namespace }: CallName): string {
   return namespace ? `${namespace}__${name}` : name;
 }
 
-/** Maps the names that the model uses to the client's names, for functions in a namespace. */
+/** Maps the names that the model uses to the client's names, for functions in namespaces. */
 export function mapCallNames(
   request: ResponsesRequest,
 ): ReadonlyMap<string, { readonly name: string; readonly namespace: string }> {

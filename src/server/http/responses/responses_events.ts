@@ -1,5 +1,5 @@
 /**
- * Converts the model's events to a response and its stream events.
+ * Converts the model's events to a response, and to the events of its stream.
  *
  * @module
  */
@@ -24,14 +24,14 @@ type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>
 export class ResponseBuilder {
   readonly response: ResponseObject;
   #hasBegun = false;
-  /** The open item, which ends where another begins. */
+  /** The item that is being written. It ends when another one begins. */
   #open: OutputItem | undefined;
   /** Whether reasoning is sent as a summary. */
   readonly #summarises: boolean;
   /** Maps the names that the model uses to the client's names, which may have namespaces. */
   readonly #callNames: ReturnType<typeof mapCallNames>;
   #reason: "stop" | "length" | "tool_calls" = "stop";
-  /** Log-probabilities of tokens whose text has not come yet, because it is held back or is markup. */
+  /** Log-probabilities of tokens whose text has not arrived: it is held back, or is markup and never arrives. */
   #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {
@@ -61,7 +61,7 @@ export class ResponseBuilder {
       case "done":
         return this.#finish(event.usage);
       case "error":
-        // Clients ignore streams that do not begin with these events.
+        // Clients ignore a stream that does not begin with `response.created`.
         return [...this.#begin(), this.#fail(HearthError.fromWire(event.error))];
     }
   }
@@ -69,7 +69,10 @@ export class ResponseBuilder {
   #begin(): ResponseEventBody[] {
     if (this.#hasBegun) return [];
     this.#hasBegun = true;
-    return [this.#whole("response.created"), this.#whole("response.in_progress")];
+    return [
+      this.#makeResponseEvent("response.created"),
+      this.#makeResponseEvent("response.in_progress"),
+    ];
   }
 
   #pushReasoning(delta: string): ResponseEventBody[] {
@@ -84,7 +87,7 @@ export class ResponseBuilder {
     }));
     const { part, text, index } = toPart(item);
     part.text += delta;
-    return [...events, this.#at(item, `${text}.delta`, { delta, ...index })];
+    return [...events, this.#makeItemEvent(item, `${text}.delta`, { delta, ...index })];
   }
 
   #pushText(delta: string, ofDelta: readonly OutputLogprob[]): ResponseEventBody[] {
@@ -106,7 +109,11 @@ export class ResponseBuilder {
     text!.logprobs.push(...logprobs);
     return [
       ...events,
-      this.#at(item, "response.output_text.delta", { delta, logprobs, content_index: 0 }),
+      this.#makeItemEvent(item, "response.output_text.delta", {
+        delta,
+        logprobs,
+        content_index: 0,
+      }),
     ];
   }
 
@@ -122,18 +129,18 @@ export class ResponseBuilder {
         ...(this.#callNames.get(name) ?? { name }),
         arguments: "",
       };
-      events.push(this.#add(item));
+      events.push(this.#addItem(item));
     }
     this.#unplacedLogprobs = [];
     const item = this.#open as Item<"function_call">;
     item.arguments += delta;
     if (delta !== "") {
-      events.push(this.#at(item, "response.function_call_arguments.delta", { delta }));
+      events.push(this.#makeItemEvent(item, "response.function_call_arguments.delta", { delta }));
     }
     return events;
   }
 
-  /** Returns the open item if it has this type. Otherwise closes it and begins a new one. */
+  /** Returns the open item if it has this type. Otherwise closes it, and opens a new item. */
   #openItem<Type extends "message" | "reasoning">(
     type: Type,
     make: () => Item<Type>,
@@ -142,14 +149,17 @@ export class ResponseBuilder {
     const closing = this.#close();
     const item: Item<"message" | "reasoning"> = make() as Item<Type>;
     const empty = item.type === "message" ? { content: [] } : { content: [], summary: [] };
-    const added = this.#add({ ...item, ...empty } as OutputItem);
+    const added = this.#addItem({ ...item, ...empty } as OutputItem);
     this.response.output[this.response.output.length - 1] = this.#open = item;
     const { part, frame, index } = toPart(item);
-    const part_added = this.#at(item, `${frame}.added`, { part: structuredClone(part), ...index });
+    const part_added = this.#makeItemEvent(item, `${frame}.added`, {
+      part: structuredClone(part),
+      ...index,
+    });
     return [item as Item<Type>, [...closing, added, part_added]];
   }
 
-  #add(item: OutputItem): ResponseEventBody {
+  #addItem(item: OutputItem): ResponseEventBody {
     this.response.output.push(item);
     this.#open = item;
     const output_index = this.response.output.length - 1;
@@ -159,7 +169,7 @@ export class ResponseBuilder {
   #close(status: "completed" | "incomplete" = "completed"): ResponseEventBody[] {
     const item = this.#open;
     if (item === undefined) return [];
-    // A call with incomplete arguments must not be made, whatever ended them.
+    // A call whose arguments are incomplete must not be made, whatever the reason.
     item.status = item.type === "function_call"
       ? (isJson(item.arguments) ? "completed" : "incomplete")
       : status;
@@ -167,13 +177,13 @@ export class ResponseBuilder {
     if (item.type === "function_call") {
       const { name, arguments: json } = item;
       const type = "response.function_call_arguments.done";
-      events.push(this.#at(item, type, { name, arguments: json }));
+      events.push(this.#makeItemEvent(item, type, { name, arguments: json }));
     } else {
       const { part, text, frame, index } = toPart(item);
       const logprobs = part.type === "output_text" && { logprobs: part.logprobs };
       events.push(
-        this.#at(item, `${text}.done`, { text: part.text, ...logprobs, ...index }),
-        this.#at(item, `${frame}.done`, { part: structuredClone(part), ...index }),
+        this.#makeItemEvent(item, `${text}.done`, { text: part.text, ...logprobs, ...index }),
+        this.#makeItemEvent(item, `${frame}.done`, { part: structuredClone(part), ...index }),
       );
     }
     const output_index = this.response.output.length - 1;
@@ -196,16 +206,16 @@ export class ResponseBuilder {
       output_tokens_details: { reasoning_tokens: reasoningTokens },
       total_tokens: promptTokens + completionTokens,
     };
-    return [...closing, this.#whole(`response.${response.status}`)];
+    return [...closing, this.#makeResponseEvent(`response.${response.status}`)];
   }
 
   #fail({ kind: code, message }: HearthError): ResponseEventBody {
     this.response.status = "failed";
     this.response.error = { code, message };
-    return this.#whole("response.failed");
+    return this.#makeResponseEvent("response.failed");
   }
 
-  #at(
+  #makeItemEvent(
     { id: item_id }: OutputItem,
     type: string,
     more: Readonly<Record<string, unknown>>,
@@ -213,12 +223,12 @@ export class ResponseBuilder {
     return { type, item_id, output_index: this.response.output.length - 1, ...more };
   }
 
-  #whole(type: string): ResponseEventBody {
+  #makeResponseEvent(type: string): ResponseEventBody {
     return { type, response: structuredClone(this.response) };
   }
 }
 
-/** Returns an item's only text part, the prefixes of its event types, and the event field with the part's position. */
+/** Returns an item's only text part, and what its events need: the prefixes of their types, and the part's index. */
 function toPart(item: Item<"message" | "reasoning">) {
   const frame = "response.content_part";
   const index = { content_index: 0 };
@@ -239,7 +249,7 @@ function toPart(item: Item<"message" | "reasoning">) {
 
 const encoder = new TextEncoder();
 
-/** Drops tokens from the front until `text` begins with the rest: they were markup. */
+/** Drops tokens from the front until `text` begins with the remaining ones. The dropped tokens were markup. */
 function sliceBeginning(text: string, tokens: readonly OutputLogprob[]): OutputLogprob[] {
   const bytes = encoder.encode(text);
   const first = tokens.findIndex((_, start) => {
@@ -266,7 +276,7 @@ function toLogprob({ token, logprob, bytes, top }: DeltaLogprob): OutputLogprob 
   };
 }
 
-/** The identity of a response, and the request whose fields it repeats. */
+/** What is known of a response before it has output. */
 interface ResponseHead {
   readonly id: string;
   readonly createdSeconds: number;

@@ -1,6 +1,6 @@
 /**
- * `POST /embeddings`, `POST /embed` and `POST /` for clients of text-embeddings-inference, and `POST /v2/embed` for
- * clients of Cohere's API v2.
+ * `POST /embeddings` in OpenAI's format, `POST /embed` and `POST /` in the format of text-embeddings-inference, and
+ * `POST /v2/embed` in the format of Cohere's API v2.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
 } from "../../../wire/embeddings.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { TextInput } from "../../../models/task.ts";
-import { inOwnWords, readRequest } from "../requests.ts";
+import { readRequest, renameParam } from "../requests.ts";
 import { type AppDeps, type Call, type Route, TEXT_ERRORS } from "../route.ts";
 
 /** The endpoint of OpenAI's format. */
@@ -62,7 +62,7 @@ async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
     truncation: readTruncation(request),
     keepsEnd: readKeepsEnd(request),
   }, { signal: call.req.raw.signal }).catch((error) => {
-    throw inOwnWords(error, (param) => ownParam(param, request));
+    throw renameParam(error, (param) => toClientParam(param, request));
   });
   const format = readVectorType(request);
   const { id: model } = deps.session.requireReady();
@@ -79,14 +79,14 @@ function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
     .map((each) => typeof each === "object" && "text" in each ? each.text : each);
 }
 
-/** Maps a field of the task to the request's own field. */
-function ownParam(param: string, request: EmbeddingRequest): string {
+/** Maps a field of the task to the request's field. */
+function toClientParam(param: string, request: EmbeddingRequest): string {
   if (param === "dimensions" && (request.dimensions ?? null) === null) return "output_dimension";
   if (param !== "prompt_name" || (request.prompt_name ?? null) !== null) return param;
   return (request.input_type ?? null) === null ? "task" : "input_type";
 }
 
-/** Writes a JSON response in chunks, so that other requests run between the chunks of a large one. */
+/** Makes a JSON response of chunks. While a large response is written, other requests run between its chunks. */
 function toJsonResponse(chunks: Generator<string>): Response {
   const first = chunks.next().value!;
   const second = chunks.next();
@@ -130,17 +130,17 @@ export function textEmbedRoutes(deps: AppDeps): Route[] {
       errors: [...operation.errors, "method_not_allowed"],
     },
     handle: (call) => {
-      if (deps.session.requireReady().kind !== "embedding") throw refusePostToRoot(call);
+      if (deps.session.requireReady().kind !== "embedding") refusePostToRoot(call);
       return answerTexts(call, deps);
     },
   }];
 }
 
-/** Makes the error of a server without an embedding model. */
-export function refusePostToRoot(call: Call): HearthError {
+/** Refuses a `POST /` because no embedding model is loaded. @throws {HearthError} `method_not_allowed`. */
+export function refusePostToRoot(call: Call): never {
   const allowed = "GET, HEAD, OPTIONS";
   call.header("allow", allowed);
-  return new HearthError(
+  throw new HearthError(
     "method_not_allowed",
     `/ takes POST only if an embedding model is loaded; here it takes ${allowed}. See /docs for the endpoints.`,
   );
@@ -162,7 +162,7 @@ async function answerTexts(call: Call, deps: AppDeps): Promise<Response> {
     truncation: readTruncation(request),
     keepsEnd: readKeepsEnd(request),
   }, { signal: call.req.raw.signal }).catch((error) => {
-    throw inOwnWords(error, (param) => param.replace(/^input(?=\[|$)/, "inputs"));
+    throw renameParam(error, (param) => param.replace(/^input(?=\[|$)/, "inputs"));
   });
   return toJsonResponse(writeTextVectors(vectors));
 }
@@ -184,11 +184,11 @@ export function cohereEmbedRoute(deps: AppDeps): Route {
       },
       errors: TEXT_ERRORS,
     },
-    handle: async (call) => call.json(await answer(call, deps)),
+    handle: async (call) => call.json(await answerCohere(call, deps)),
   };
 }
 
-async function answer(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
+async function answerCohere(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
   const request = await readRequest(call, deps, {
     path: "/v2/embed",
     schema: CohereEmbedRequest,
@@ -207,7 +207,7 @@ async function answer(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
     dimensions: request.output_dimension ?? undefined,
     truncation: truncate === "NONE" ? undefined : cut,
   }, { signal: call.req.raw.signal }).catch((error) => {
-    throw inOwnWords(error, (param) => param.replace("truncate_prompt_tokens", "max_tokens"));
+    throw renameParam(error, (param) => param.replace("truncate_prompt_tokens", "max_tokens"));
   });
   const wanted = types !== null && types !== undefined && types.length > 0
     ? types

@@ -1,5 +1,5 @@
 /**
- * `POST /rerank`, `POST /v2/rerank` for clients of Cohere's API v2, and `POST /score` in vLLM's format.
+ * `POST /rerank`, `POST /v2/rerank` in the format of Cohere's API v2, and `POST /score` in vLLM's format.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { isCut, readKeepsEnd, readTruncation } from "../../../wire/embeddings.ts
 import { readRequest } from "../requests.ts";
 import { type AppDeps, type Call, type Operation, type Route, TEXT_ERRORS } from "../route.ts";
 
-/** Cohere's default. */
+/** The default of Cohere's API v2. */
 const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
 
 const REQUEST = {
@@ -114,7 +114,7 @@ function wantsDocuments(request: RerankRequest): boolean | undefined {
   return request.return_documents ?? request.return_text ?? undefined;
 }
 
-/** Scores documents. @param findCuts returns where texts that are too long are cut. */
+/** Scores the documents of a request. @param findCuts returns the lengths to which texts are cut. */
 async function score(
   call: Call,
   deps: AppDeps,
@@ -157,11 +157,11 @@ export function scoreRoute(deps: AppDeps): Route {
       },
       errors: TEXT_ERRORS,
     },
-    handle: async (call) => call.json(await answer(call, deps)),
+    handle: async (call) => call.json(await answerScore(call, deps)),
   };
 }
 
-async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
+async function answerScore(call: Call, deps: AppDeps): Promise<ScoreList> {
   const request = await readRequest(call, deps, {
     path: "/score",
     schema: ScoreRequest,

@@ -70,7 +70,7 @@ async function tokenize(call: Call, deps: AppDeps): Promise<Response> {
     requestId: call.get("requestId"),
     text: prompt ?? content ?? "",
     chat: messages && await readChat({ ...request, messages }, { call, deps }),
-    // The default depends on whose field name is used.
+    // By default vLLM adds special tokens and llama.cpp does not. `prompt` is vLLM's name for the field.
     hasSpecial: request.add_special_tokens ?? request.add_special ?? typeof prompt === "string",
     withPieces: asObjects === true || asList === true,
     onlyRenders: false,
