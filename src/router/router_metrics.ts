@@ -94,7 +94,9 @@ async function scrapeModel(
       headers: { authorization: `Bearer ${key}` },
       signal: AbortSignal.timeout(SCRAPE_MS),
     });
-    return [[id, await response.text()]];
+    const text = await response.text();
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    return [[id, text]];
   } catch (error) {
     log.warn("a model's process did not return its metrics", {
       model: id,
