@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { InputItem } from "../../src/wire/responses_request.ts";
-import { planTruncations } from "../../src/server/http/responses/response_store.ts";
+import type { ResponseObject } from "../../src/wire/responses_response.ts";
+import { planTruncations, ResponseStore } from "../../src/server/http/responses/response_store.ts";
 
 const CONTEXT = 100;
 
@@ -30,4 +31,18 @@ Deno.test("planTruncations() drops whole turns", () => {
   const answered = turns(20, 1).flatMap((item) => [item, message("assistant", "y".repeat(1_000))]);
   for (const dropped of planTruncations(answered, CONTEXT)) assert.equal(dropped % 2, 0);
   assert.equal(planTruncations(answered, CONTEXT).next().value, 34);
+});
+
+Deno.test("ResponseStore.add() measures text in bytes, whatever its script", () => {
+  const store = new ResponseStore({ maxResponses: 10, maxBytes: 2000 });
+  const add = (id: string, letter: string) => {
+    const response = { id, output: [], user: letter.repeat(600) } as unknown as ResponseObject;
+    store.add({ response, input: [] });
+  };
+  add("latin", "a");
+  const latinBytes = store.numBytes;
+  assert.ok(latinBytes > 600 && latinBytes < 700, String(latinBytes));
+  add("chinese", "语");
+  assert.equal(store.size, 1, "the older response was evicted");
+  assert.ok(store.numBytes > 1800 && store.numBytes < 1900, String(store.numBytes));
 });

@@ -7,7 +7,7 @@
 import type { InputItem } from "../../../wire/responses_request.ts";
 import type { OutputItem, ResponseObject } from "../../../wire/responses_response.ts";
 import { HearthError } from "../../../base/errors.ts";
-
+import { Buffer } from "node:buffer";
 
 interface ResponseStoreLimits {
   readonly maxResponses: number;
@@ -49,14 +49,14 @@ export class ResponseStore {
     return this.#entries.size;
   }
 
-  /** Size of the stored responses as JSON, in UTF-16 code units. */
+  /** Size of the stored responses as JSON, in bytes of UTF-8. */
   get numBytes(): number {
     return this.#numBytes;
   }
 
   /** Stores a response, and evicts the oldest ones to make room. A response that alone is too large is not stored. */
   add(stored: StoredResponse): void {
-    const numBytes = JSON.stringify(stored).length;
+    const numBytes = Buffer.byteLength(JSON.stringify(stored));
     const { maxBytes, maxResponses } = this.#limits;
     if (numBytes > maxBytes || maxResponses === 0) return;
     this.#entries.set(stored.response.id, { ...stored, numBytes });
