@@ -285,7 +285,7 @@ Deno.test("bridge() refuses requests that a Request object cannot represent, and
     const connection = await send(server.port, [`${line}\r\nHost: x\r\nConnection: close\r\n\r\n`]);
     const answer = await readAll(connection);
     assert.match(answer, /^HTTP\/1\.1 405 /);
-    assert.match(answer, /^allow: GET, HEAD, POST, OPTIONS\r$/m);
+    assert.match(answer, /^allow: GET, HEAD, POST, DELETE, OPTIONS\r$/m);
     assert.match(answer, /^x-request-id: [\da-f-]{36}\r$/m);
     assert.match(answer, /"code":"method_not_allowed"/);
   }

@@ -144,11 +144,11 @@ export function toRequest(
 /** Answers requests that cannot be converted, such as `TRACE` and `OPTIONS *`. No endpoint could serve them. */
 function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
   const message =
-    `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes GET, HEAD, ` +
-    "POST and OPTIONS requests for paths.";
+    `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes GET, HEAD, POST, ` +
+    "DELETE and OPTIONS requests for paths.";
   const { status, body } = errorAnswer(url, new HearthError("method_not_allowed", message));
   outgoing.writeHead(status, {
-    allow: "GET, HEAD, POST, OPTIONS",
+    allow: "GET, HEAD, POST, DELETE, OPTIONS",
     "content-type": "application/json",
     "x-request-id": crypto.randomUUID(),
   }).end(JSON.stringify(body));
