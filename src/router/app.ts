@@ -23,9 +23,8 @@ import type { Call, Env, Route } from "../server/http/route.ts";
 import { type RunningServer, serveApp } from "../server/http/server.ts";
 import { announceShutdown, type StopDeps } from "../server/http/server_routes.ts";
 import { refusePostToRoot } from "../server/http/texts/embeddings.ts";
-import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { chooseModel } from "./routed_model.ts";
-import { formatError, forward } from "./forward.ts";
+import { formatError, formatErrorBody, forward } from "./forward.ts";
 import type { ModelPool } from "./model_pool.ts";
 import { ownRoutes } from "./own_routes.ts";
 import { type NamedBody, readModelName } from "./read_model_name.ts";
@@ -178,9 +177,7 @@ async function openEvents(
   try {
     const response = await answer;
     if (response.ok) return response.body!.getReader();
-    const error = await response.json();
-    const isNamed = /\/messages$/.test(new URL(request.url).pathname);
-    text = isNamed ? formatNamedEvent(error) : formatEvent(JSON.stringify(error));
+    text = formatErrorBody(new URL(request.url).pathname, await response.json());
   } catch (thrown) {
     text = formatError(request, HearthError.from(thrown));
   }

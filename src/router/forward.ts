@@ -13,7 +13,7 @@ import { formatHead } from "../server/http/connection/connections.ts";
 import type { Exchange, Upgraded } from "../server/http/connection/node_bridge.ts";
 import { PROXY_HEADERS } from "../server/http/locality.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
-import { anthropicError, nestedError } from "../wire/error_body.ts";
+import { errorAnswer, type nestedError } from "../wire/error_body.ts";
 import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
@@ -155,14 +155,20 @@ function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableSt
 }
 
 /** Formats an error as the event that ends a stream, in the format of the API family that the request uses. */
-export function formatError(request: Request, error: HearthError): string {
-  const path = new URL(request.url).pathname.replace(/^\/v1(?=\/)/, "");
-  if (path.startsWith("/messages")) return formatNamedEvent(anthropicError(error));
-  if (path.startsWith("/responses")) {
-    const { kind: code, message } = error;
-    return formatNamedEvent({ type: "error", code, message, param: null });
+export function formatError({ url }: Request, error: HearthError): string {
+  const { pathname } = new URL(url);
+  return formatErrorBody(pathname, errorAnswer(pathname, error).body);
+}
+
+/** Formats the body of an error response as the event that ends a stream. @param path path of the request. */
+export function formatErrorBody(path: string, body: unknown): string {
+  const bare = path.replace(/^\/v1(?=\/)/, "");
+  if (bare.startsWith("/messages")) return formatNamedEvent(body as { type: string });
+  if (bare.startsWith("/responses")) {
+    const { code, message, param = null } = (body as ReturnType<typeof nestedError>).error;
+    return formatNamedEvent({ type: "error", code, message, param });
   }
-  return formatEvent(JSON.stringify(nestedError(error)));
+  return formatEvent(JSON.stringify(body));
 }
 
 /** Logs that a model's process ended during a request. @returns the error for the client. */

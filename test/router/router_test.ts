@@ -151,8 +151,15 @@ Deno.test("router: a model that cannot be loaded does not affect the others", as
 Deno.test("router: a stream's headers arrive while its model is loading, and a failure to load is an event", async () => {
   const broken = Deno.makeTempDirSync();
   Deno.writeTextFileSync(`${broken}/config.json`, "{");
-  await using router = startRouter([CHAT, broken]);
+  await using router = startRouter([CHAT, EMBED, broken]);
   const url = await router.url();
+  const refused = await post(`${url}/v1/responses`, { model: EMBED, input: "Hello", stream: true });
+  assert.equal(refused.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  const [, name, data] = /^event: (.+)\ndata: (.+)\n\n$/.exec(await refused.text())!;
+  const { message, ...error } = JSON.parse(data!);
+  assert.equal(name, "error");
+  assert.deepEqual(error, { type: "error", code: "unsupported_by_model", param: null });
+  assert.match(message, /hearth-demo-embed/);
   const early = await chat(url, { stream: true });
   assert.equal(early.headers.get("content-type"), "text/event-stream; charset=utf-8");
   assert.equal((await statuses(url))[CHAT], "loading");
