@@ -15,7 +15,7 @@ const AUDIO_FORMATS = [
 
 const referenceWanted = `a media reference that starts with ${MEDIA_SCHEMES.join(", ")}`;
 
-/** The location of an image or audio: a string that begins with one of the schemes. */
+/** A reference to an image, audio or a file: a string that begins with one of the schemes above. */
 export const MediaReference = z.string({ error: referenceWanted })
   .regex(/^(file:\/\/|base64:\/\/|https?:\/\/|data:)/i, { error: referenceWanted })
   .meta({
@@ -72,7 +72,7 @@ const ThinkingPart = z.object({
   thinking: anyText(),
 }).meta({ id: "ThinkingPart" });
 
-/** A content part: text, an image, audio or a file; in assistant messages also a refusal or reasoning. */
+/** A content part: text, an image, audio, a file, a refusal or reasoning. */
 export const ContentPart = z.preprocess(
   readOtherFormat,
   z.discriminatedUnion(
@@ -85,7 +85,7 @@ export const ContentPart = z.preprocess(
   ),
 );
 
-/** Types of parts in the Responses API, with their names in chats. */
+/** The names in chats of the part types of the Responses API. */
 const OTHER_TYPES: Readonly<Record<string, string>> = {
   input_text: "text",
   output_text: "text",
@@ -94,7 +94,10 @@ const OTHER_TYPES: Readonly<Record<string, string>> = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Converts a part from another API's format: the Responses API, Anthropic's images, or other names for images. */
+/**
+ * Converts a part in another format: a part of the Responses API, or an image in the field `image`, `url` or
+ * (Anthropic's API) `source`.
+ */
 function readOtherFormat(part: unknown): unknown {
   if (typeof part !== "object" || part === null) return part;
   const fields = part as Fields;
@@ -127,9 +130,9 @@ export type ContentPart = z.output<typeof ContentPart>;
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
 
-const contentWanted = "a string or an array of content parts that is not empty";
+const contentWanted = "a string, or an array of content parts that is not empty";
 
-/** Content that may be null, absent or empty. */
+/** The content of a message. {@linkcode hasContent} checks whether it may be `null` or empty. */
 const Content = cutAtFirstBad(
   ContentPart,
   z.union([z.string(), z.array(ContentPart), z.null()], { error: contentWanted }),
@@ -151,7 +154,7 @@ const ToolCall = z.object({
   }, { error: "an object with name and arguments" }),
 }, { error: "an object with id, type and function" }).meta({ id: "ToolCall" });
 
-/** One message. Fields that its role does not use are ignored. */
+/** One message. Fields that the message's role does not use are ignored. */
 export const ChatMessage = z.preprocess(
   appendImages,
   z.object({
@@ -191,8 +194,8 @@ function appendImages(message: unknown): unknown {
 }
 
 /**
- * Whether a message has the content that its role needs. Some clients keep a stopped answer without its text, and
- * functions may return nothing.
+ * Whether a message has the content that its role needs. Answers and results of functions may be empty: some clients
+ * keep an answer that was stopped before its first token, and a function may return nothing.
  */
 function hasContent(
   { role, content }: { readonly role: string; readonly content?: unknown },
@@ -202,8 +205,9 @@ function hasContent(
 }
 
 /**
- * Paths of the media fields of requests: names, and `[]` for an array's item. Only in these fields is a string that
- * begins with `base64://` or `data:` media. In all others it is text.
+ * Paths of the fields that hold media references: names, and `[]` for an array's item. A string that begins with
+ * `base64://` or `data:` is media in these fields, in {@linkcode FILE_FIELDS} and in {@linkcode MEDIA_LISTS}. In all
+ * other fields it is text.
  */
 export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].image_url",
@@ -216,17 +220,20 @@ export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "input.[].output.[].image_url",
 ]);
 
-/** Paths of fields that may also hold base64 without a prefix. */
+/** Paths of the fields that hold a media reference or base64 without a prefix. */
 export const FILE_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].file.file_data",
   "input.[].content.[].file_data",
   "input.[].output.[].file_data",
 ]);
 
-/** Paths of lists whose items may also be base64 without a prefix. */
+/** Paths of the lists whose items are media references or base64 without a prefix. */
 export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"]);
 
-/** Paths of fields that hold base64 without a prefix. A text document has plain text in `source.data` instead. */
+/**
+ * Paths of the fields that hold base64 without a prefix. Only in a source whose type is `text` does `source.data` hold
+ * plain text.
+ */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].input_audio.data",
   "input.[].content.[].input_audio.data",

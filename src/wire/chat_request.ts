@@ -40,8 +40,8 @@ const REASONING_FORMATS = [
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
 
-/** Keeps only the first bad entry, if there is one. `cutAtFirstBad` gives the reason. */
-function firstBadBias(given: unknown): unknown {
+/** Keeps only the first bad entry, if there is one, for the reason that `cutAtFirstBad` gives. */
+function keepFirstBadBias(given: unknown): unknown {
   // Lua and PHP write an empty object as an empty array.
   const value = Array.isArray(given) && given.length === 0 ? {} : given;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
@@ -52,7 +52,7 @@ function firstBadBias(given: unknown): unknown {
 }
 
 const LogitBias = z.preprocess(
-  firstBadBias,
+  keepFirstBadBias,
   z.record(
     z.string().regex(TOKEN_ID, { error: "a token id as name" }),
     numberFrom(-MAX_LOGIT_BIAS, MAX_LOGIT_BIAS),
@@ -72,7 +72,7 @@ export const PromptLogprobsField = integerFrom(0, 20).nullish().describe(
   "Report the log-probability of each token of the prompt, and of this many of the most likely tokens",
 );
 
-/** Streamed chunks have no field for a prompt's log-probabilities. */
+/** Refines a schema: refuses `prompt_logprobs` in streams, whose chunks have no field for them. */
 export const NO_PROMPT_LOGPROBS_IN_STREAMS = [
   ({ prompt_logprobs: top, stream }: PromptLogprobsRequest) => !stream || typeof top !== "number",
   { path: ["prompt_logprobs"], error: "no value in a stream, which cannot report them" },
@@ -101,7 +101,7 @@ export const ChatRequest = z.object({
       "Maximum number of tokens to generate; up to the end of the context if absent, 0 or -1",
     ),
   max_completion_tokens: tokenLimit(0).nullish().describe(
-    "The newer name of max_tokens, which it overrides",
+    "The newer name of max_tokens; it overrides max_tokens",
   ),
   stop: stopField().nullish().describe("The completion ends before the first of these"),
   include_stop_str_in_output: flag().nullish()
@@ -116,7 +116,9 @@ export const ChatRequest = z.object({
     ),
   ignore_eos: flag().nullish().describe("Continue past the model's end-of-sequence token"),
   add_generation_prompt: flag().nullish()
-    .describe("Whether the prompt ends where the assistant's answer begins; default true"),
+    .describe(
+      "Whether the prompt ends with the beginning of the assistant's message; default true",
+    ),
   continue_final_message: flag().nullish()
     .describe("Continue the text of the last message instead of answering it"),
   seed: Seed.nullish().meta({
@@ -157,7 +159,7 @@ export const ChatRequest = z.object({
     include_usage: flag().nullish(),
     continuous_usage_stats: flag().nullish(),
   }, { error: "an object" }).nullish().describe(
-    "include_usage adds a last chunk with the usage; continuous_usage_stats also adds it to each chunk",
+    "include_usage adds a last chunk with the usage; continuous_usage_stats then also adds the usage so far to each chunk",
   ),
 }, { error: "a JSON object" })
   .refine(({ top_logprobs: top, logprobs }) => !top || logprobs === true, {
@@ -224,7 +226,7 @@ export const PromptLogprobs = z.array(
     z.object({
       logprob: z.number(),
       rank: integerFrom(1).nullable().describe(
-        "1 for the most likely; null for a token that is not among the reported ones",
+        "1 for the most likely; null for a prompt token that is not among the most likely ones",
       ),
       decoded_token: z.string(),
     }),
@@ -239,7 +241,11 @@ interface ScoredToken {
   readonly logprob?: number | undefined;
 }
 
-/** @param numTop how many of the most likely tokens are reported. */
+/**
+ * Describes the log-probabilities of a prompt.
+ *
+ * @param numTop how many of the most likely tokens to describe at each position.
+ */
 export function promptLogprobs(
   tokens: readonly (ScoredToken & { readonly top: readonly ScoredToken[] })[],
   numTop: number,

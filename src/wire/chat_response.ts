@@ -1,6 +1,6 @@
 /**
- * The responses to a chat completion request, whole or in chunks. A whole response may hold an image or audio, if its
- * endpoint takes `messages` and creates a file.
+ * The responses to a chat completion request, whole or in chunks. Endpoints that take `messages` and create an image or
+ * audio answer in the same format, with the file in place of the text.
  *
  * @module
  */
@@ -46,7 +46,9 @@ const ToolCall = z.object({
 const reasoningFields = {
   reasoning_content: z.string().optional().describe("The model's reasoning, if any"),
   reasoning: z.string().optional()
-    .describe("The same as reasoning_content; --reasoning-field chooses between the two"),
+    .describe(
+      "The reasoning, in place of reasoning_content, if --reasoning-field chooses this name",
+    ),
 };
 
 const Message = z.object({
@@ -127,7 +129,9 @@ interface UsageCounts {
 }
 
 /**
- * Usage so far, for a chunk of a stream that asks for it. @param completionTokens tokens so far of the chunk's choice.
+ * Builds the usage so far, for a chunk of a stream that asks for it.
+ *
+ * @param completionTokens number of tokens so far in the choice that the chunk adds to.
  */
 export function runningUsage(
   promptTokens: number,
@@ -184,7 +188,7 @@ export function deltaChunk(
   }]);
 }
 
-/** Builds a chunk that adds nothing. */
+/** Builds a chunk that adds nothing, which keeps a connection open. */
 export function emptyChunk(head: CompletionHead): ChatChunk {
   return chunk(head, [{ index: 0, delta: {}, finish_reason: null }]);
 }

@@ -7,7 +7,7 @@
 import { z } from "zod";
 import { flag, integerFrom, listSchema, text, tokenId } from "./fields.ts";
 
-/** Maximum number of inputs of a request, which bounds memory: all vectors are held until the last one is computed. */
+/** Maximum number of inputs of a request. It bounds memory: all vectors are held until the last one is computed. */
 const MAX_INPUTS = 16_384;
 
 const inputWanted =
@@ -60,12 +60,12 @@ interface TruncationFields {
 }
 
 /** Whether a request wants long texts cut; `undefined` if it does not say. */
-export function isCut({ truncate, truncation }: TruncationFields): boolean | undefined {
+export function wantsCut({ truncate, truncation }: TruncationFields): boolean | undefined {
   if (typeof truncate === "string") return truncate === "END";
   return truncate ?? truncation ?? undefined;
 }
 
-/** Whether a request wants texts cut at their beginning. */
+/** Whether a request wants texts cut at their beginning, so that their ends are kept. */
 export function readKeepsEnd(request: {
   readonly truncation_direction?: typeof DIRECTIONS[number] | null | undefined;
   readonly truncation_side?: typeof DIRECTIONS[number] | null | undefined;
@@ -82,7 +82,7 @@ export function readTruncation(
 ): number | "model" | undefined {
   const { truncate_prompt_tokens: maxTokens } = request;
   if (typeof maxTokens === "number") return maxTokens === -1 ? "model" : maxTokens;
-  return isCut(request) === true ? "model" : undefined;
+  return wantsCut(request) === true ? "model" : undefined;
 }
 
 const VECTOR_TYPES = ["float", "base64", "int8", "uint8", "binary", "ubinary"] as const;
@@ -176,7 +176,7 @@ export function readNormalization(request: EmbeddingRequest): boolean | undefine
   return normalize ?? normalized ?? (typeof number === "number" ? number === 2 : undefined);
 }
 
-/** Numbers written between two yields, so that the server can answer other requests in between. */
+/** How many numbers are written before each yield, at which the server can answer other requests. */
 const ELEMENTS_PER_CHUNK = 32_768;
 
 /** A list of vectors in the order of the inputs. */
@@ -324,10 +324,11 @@ export const CohereEmbedResponse = z.object({
 export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
 
 /**
- * Converts vectors to the requested types. Elements are between -1 and 1; as bytes, they are multiplied by 127. Bits
- * are the signs of elements, eight to a byte, with the first element in the highest bit.
+ * Converts vectors to the requested types. `int8` is an element times 127, rounded and clamped to -128 to 127; `uint8`
+ * is 128 more. `ubinary` packs the signs of eight elements into a byte, with the first element in the highest bit;
+ * `binary` is 128 less.
  *
- * @param vectors f32 `[texts, dimensions]`, row-major, each row of length 1.
+ * @param vectors f32 `[texts, dimensions]`, row-major.
  *
  * @example
  * ```ts
@@ -367,7 +368,7 @@ function toByte(value: number): number {
   return Math.max(-128, Math.min(127, Math.round(value * 127)));
 }
 
-/** Packs the signs of a vector into bytes. Zero counts as not positive. */
+/** Packs the signs of a vector into bytes: a bit is 1 if its element is greater than 0. */
 function packBits(row: Float32Array): number[] {
   return Array.from({ length: Math.ceil(row.length / 8) }, (_, byte) => {
     let packed = 0;

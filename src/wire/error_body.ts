@@ -1,6 +1,6 @@
 /**
- * The JSON of errors. The specification has three shapes, chosen by path and status; Anthropic's API and
- * text-embeddings-inference have their own.
+ * The JSON of errors. Hearth's API has three shapes, chosen by path and status. Endpoints of Anthropic's API and of
+ * text-embeddings-inference have shapes of their own.
  *
  * @module
  */
@@ -57,6 +57,7 @@ const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
   503: "overloaded_error",
 };
 
+/** The statuses with the short shape, by path. */
 const FLAT: Readonly<Record<string, readonly number[]>> = {
   "/models": [503],
   "/embeddings": [400],
@@ -65,7 +66,7 @@ const FLAT: Readonly<Record<string, readonly number[]>> = {
   "/shutdown": [403],
 };
 
-/** The shape that errors of `status` have on `path`, with or without the `/v1` prefix. */
+/** The schema of errors with `status` on `path`, which may have the prefix `/v1`. */
 export function errorSchema(
   path: string,
   status: number,

@@ -1,5 +1,5 @@
 /**
- * Field types of requests, each with an error that says what is expected, and the parser of requests. Its errors name
+ * Field types of requests, each with an error that says what is expected, and the parser of requests, whose errors name
  * the field, the value seen and the value wanted.
  *
  * @module
@@ -8,10 +8,10 @@ import { z } from "zod";
 import { getMember, isRecord } from "../base/json.ts";
 import { HearthError } from "../base/errors.ts";
 
-/** A number in decimal digits, as in forms and settings. */
+/** Matches a decimal number, as in forms and settings. */
 const DECIMAL = /^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})(e[+-]?\d{1,3})?$/i;
 
-/** Accepts a number, or its text: many clients send what their users typed, or an environment variable's value. */
+/** Accepts a number or its text: many clients send what their users typed, or the value of an environment variable. */
 export function orText<T extends z.ZodType>(number: T): z.ZodPreprocess<T> {
   return z.preprocess(
     (value) => typeof value === "string" && DECIMAL.test(value.trim()) ? Number(value) : value,
@@ -25,14 +25,14 @@ export function numberFrom(min: number, max: number): z.ZodPreprocess<z.ZodNumbe
   return orText(z.number({ error }).min(min, { error }).max(max, { error }));
 }
 
-/** A whole number from `min` to `max`; unbounded above if `max` is absent. */
+/** A whole number from `min` to `max`; no upper limit if `max` is the largest safe integer. */
 function wholeNumber(min: number, max: number): z.ZodInt {
   const end = max === Number.MAX_SAFE_INTEGER ? "up" : `to ${max}`;
   const error = `a whole number from ${min} ${end}`;
   return z.int({ error }).min(min, { error }).max(max, { error });
 }
 
-/** A whole number from `min` to `max`, or its text; unbounded above if `max` is absent. */
+/** A whole number from `min` to `max`, or its text; no upper limit if `max` is absent. */
 export function integerFrom(
   min: number,
   max: number = Number.MAX_SAFE_INTEGER,
@@ -69,14 +69,11 @@ export function text(what = "a string that is not empty"): z.ZodString {
   return z.string({ error: what }).min(1, { error: what });
 }
 
-/**
- * Longest stop string. A completion is searched for each stop string from its first token on, so longer ones cost time
- * and are of no use.
- */
+/** Maximum length of a stop string. Longer ones are of no use, and it takes time to prepare the search for them. */
 const MAX_STOP_CHARACTERS = 1024;
-/** Maximum number of stop strings; code editors send two dozen. */
+/** Maximum number of stop strings; code editors send about two dozen. */
 const MAX_STOP_STRINGS = 64;
-/** Maximum number of characters of all stop strings together. The model's thread prepares a search for them. */
+/** Maximum number of characters of all stop strings together. It bounds the memory and time of preparing the search. */
 const MAX_ALL_STOP_CHARACTERS = 16 * 1024;
 
 /** A string that ends a completion; an empty string ends none. */
@@ -115,7 +112,7 @@ export function listSchema<T extends z.ZodType>(
 
 /**
  * Cuts an array after its first bad item, and after `max` + 1 items, before `schema` checks it. Zod reports every bad
- * item, and a request of a few megabytes can hold so many that the reports alone exhaust the memory.
+ * item, and a request of a few megabytes can hold so many of them that the reports exhaust the memory.
  */
 export function cutAtFirstBad<T extends z.ZodType>(
   item: z.ZodType,
@@ -135,7 +132,7 @@ export function functionName(): z.ZodString {
   return z.string({ error }).regex(/^[\w.:/-]{1,128}$/, { error });
 }
 
-/** A JSON schema. It is itself checked when it is compiled. */
+/** A JSON schema. Only its type is checked here; its content is checked when it is compiled. */
 export function jsonSchema(): z.ZodType {
   const isSchema = (value: unknown) => typeof value === "boolean" || isRecord(value);
   return z.unknown().refine(isSchema, { error: SCHEMA_WANTED }).meta({
@@ -146,14 +143,14 @@ export function jsonSchema(): z.ZodType {
 /** The values that are JSON schemas, for error messages. */
 export const SCHEMA_WANTED = "a JSON schema: an object, true or false";
 
-/** A field that only accepts `null` and false. `instead` tells the client what to do instead. */
+/** A field that must be absent, `null` or false. @param instead says what the client can do instead. */
 export function notServed(instead?: string): z.ZodOptional<z.ZodType> {
   const hint = instead === undefined ? "" : `; ${instead}`;
   const error = `no value, because it is not supported${hint}`;
   return z.union([z.null(), z.literal(false)], { error }).optional();
 }
 
-/** An object with any names. The object itself is kept, because its original JSON is looked up by it. */
+/** An object with any fields. It is not copied, because its original JSON is stored under the object as the key. */
 export function openObject(
   error: string,
 ): z.ZodCustom<Record<string, unknown>, Record<string, unknown>> {
@@ -217,7 +214,7 @@ function formatPath(path: Path): string {
   return path.map((key, index) => {
     if (typeof key === "number") return `[${key}]`;
     const name = shorten(String(key));
-    // Names with brackets: forms write lists as include[].
+    // In forms, the names of lists may end in brackets: include[].
     if (!/^[A-Za-z_]\w*(\[\])?$/.test(name)) return `[${JSON.stringify(name)}]`;
     return index === 0 ? name : `.${name}`;
   }).join("");

@@ -99,7 +99,7 @@ export function mattingOptions(
   };
 }
 
-/** Colour names, each with its `rrggbb`. */
+/** The colour names of CSS, each followed by its hexadecimal digits. */
 const NAMES =
   `aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc
   bisque ffe4c4 black 000000 blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a

@@ -78,7 +78,7 @@ const ToolUseBlock = z.object({
   input: openObject("an object"),
 });
 
-/** A tool with `defer_loading`, named in a result: the model may call it from then on. */
+/** The name of a tool with `defer_loading` in a result: from then on, the model may call the tool. */
 const ToolReferenceBlock = z.object({
   type: z.literal("tool_reference"),
   tool_name: text("the name of a tool"),
@@ -102,12 +102,12 @@ const ToolResultBlock = z.object({
 const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: anyText() });
 const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
-/** A call of a tool that Anthropic ran, or its result. The model does not see it. */
+/** A block of a feature that only Anthropic's servers have, such as a hosted tool. The model does not see it. */
 const HostedBlock = z.object({ type: z.literal("hosted") });
 const HOSTED_BLOCKS =
   /^(server_tool_use|(?!tool_result$)\w+_tool_result|mcp_tool_use|container_upload|compaction|fallback)$/;
 
-/** Replaces a block about a tool that Anthropic ran with a `hosted` block, which the schema accepts. */
+/** Replaces a block of a feature that only Anthropic's servers have by a `hosted` block, which the schema accepts. */
 function readHostedBlock(block: unknown): unknown {
   const type = typeof block === "object" && block !== null && "type" in block ? block.type : "";
   return typeof type === "string" && HOSTED_BLOCKS.test(type) ? { type: "hosted" } : block;
@@ -135,7 +135,7 @@ const Block = z.preprocess(
   ),
 );
 
-/** A tool that Anthropic would run; it is ignored. */
+/** A tool that Anthropic's servers would run; it is ignored here. */
 const HostedTool = z.object({ type: text("a type"), name: anyText().nullish() })
   .refine(({ type }) => type !== "custom", { abort: true });
 

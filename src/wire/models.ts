@@ -108,16 +108,16 @@ export const ModelObject = z.object({
   }).optional(),
 }).meta({ id: "Model" });
 
-/** A list of the loaded model. */
+/** The model list, which holds only the loaded model. */
 export const ModelList = z.object({ object: z.literal("list"), data: z.array(ModelObject) })
   .meta({ id: "ModelList" });
 
-/** The same list with the field that clients of speech APIs read. */
+/** The model list with `models`, the field that clients of speech APIs read. */
 export const AudioModelList = ModelList.extend({
   models: z.array(z.object({ id: z.string(), name: z.string() })),
 }).meta({ id: "AudioModelList" });
 
-/** A model's facts that the list shows. */
+/** What the list shows about a model. */
 interface ListedModel {
   readonly id: string;
   /** Time when the model's files were written, in seconds since 1970; `null` on `/models`. */
@@ -143,7 +143,7 @@ export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
   };
 }
 
-/** Builds a list of just this model. */
+/** Builds a list that holds only this model. */
 export function modelList(model: ListedModel): z.output<typeof ModelList> {
   return { object: "list", data: [modelObject(model)] };
 }

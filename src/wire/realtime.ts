@@ -1,5 +1,5 @@
 /**
- * Live transcription in OpenAI's format: the settings of a session, in both shapes, and its events.
+ * Live transcription in OpenAI's format: the events, and the settings of a session in the current and the older shape.
  *
  * @module
  */
@@ -103,8 +103,8 @@ const OlderSession = z.object({
 }, sessionError);
 
 /**
- * Applies an update to the settings. Fields that it leaves out are unchanged. `null` turns off the detection of turns,
- * or turns on the detection of the language.
+ * Applies an update to the settings. Fields that are absent from the update are unchanged. `null` as `turn_detection`
+ * turns the detection of turns off; `null` as `language` turns the detection of the language on.
  *
  * @param event an event of type `session.update`, or of the older `transcription_session.update`.
  * @param model the loaded model. If it does not know the language, but OpenAI's API does, the language is ignored:
@@ -226,11 +226,9 @@ function describeTurns({ threshold, prefixMs, silenceMs }: RealtimeTurns) {
   };
 }
 
-/**
- * Maximum number of commas in a long event. No supported event has more values: almost all of a long event is one
- * base64 string.
- */
+/** Maximum number of commas in a long event. No client needs more: almost all of a long event is one base64 string. */
 const MAX_COMMAS = 1000;
+/** Events of more bytes are long. */
 const LONG_BYTES = 64 * 1024;
 
 const ClientEvent = z.looseObject({
@@ -256,7 +254,7 @@ export function parseClientEvent(bytes: Uint8Array): ClientEvent {
   return parseRequest(ClientEvent, value);
 }
 
-/** Refuses events with many values: once decoded, a small value takes many times its length in JSON. */
+/** Refuses events with many values: once decoded, a short value takes many times the memory of its JSON. */
 function requireFewValues(bytes: Uint8Array): void {
   let numCommas = 0;
   for (let at = bytes.indexOf(0x2c); at >= 0; at = bytes.indexOf(0x2c, at + 1)) {

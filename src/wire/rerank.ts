@@ -33,8 +33,8 @@ const Document = z.union(
   { error: documentWanted },
 ).meta({ id: "RerankDocument" });
 
-/** Puts `texts` where `documents` are expected, if there are none. Otherwise `texts` count as absent. */
-function nameDocuments(body: unknown): unknown {
+/** Uses `texts` as `documents` if the request has no `documents`. Otherwise `texts` count as absent. */
+function fillDocuments(body: unknown): unknown {
   if (!isRecord(body) || !Array.isArray(body["texts"])) return body;
   const { documents, texts } = body;
   const isAlone = documents === null || documents === undefined;
@@ -43,14 +43,14 @@ function nameDocuments(body: unknown): unknown {
 
 /** A rerank request. `null` counts as absent; unknown fields are ignored. */
 export const RerankRequest = z.preprocess(
-  nameDocuments,
+  fillDocuments,
   z.object({
     model: z.unknown().optional().describe("Ignored: the loaded model is used"),
     query: text().describe("The query that the documents are compared with"),
     texts: listSchema(anyText(), { min: 1, max: MAX_DOCUMENTS }).nullish().describe(
-      "The documents, as clients of text-embeddings-inference send them: the answer is then a list of index and score",
+      "The documents, as clients of text-embeddings-inference send them; the response is then a list of indices and scores",
     ),
-    documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
+    documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to rank"),
     top_n: integerFrom(1).nullish().describe(
       "How many of the best results to return; all if absent",
     ),
@@ -61,7 +61,9 @@ export const RerankRequest = z.preprocess(
       .describe("Another name for return_documents; with texts, the default is false"),
     ...SCORE_FIELDS,
     instruction: text().max(4096, { error: "a string of at most 4096 characters" }).nullish()
-      .describe("What relevance means, for language models that rerank; the model's own if absent"),
+      .describe(
+        "What counts as relevant, for language models that rerank; the model's own instruction if absent",
+      ),
     max_tokens_per_doc: integerFrom(1).nullish()
       .describe(
         "Cut each document to this many tokens; default: the model's limit, on /v2/rerank 4096",
@@ -79,7 +81,7 @@ export type RerankRequest = z.output<typeof RerankRequest>;
 const RerankResult = z.object({
   index: integerFrom(0).describe("Index of the document in the request"),
   relevance_score: z.number()
-    .describe("Higher is more relevant; from 0 to 1, unless raw_scores is set"),
+    .describe("Higher is more relevant; from 0 to 1, unless the request asks for logits"),
   document: z.union([z.string(), z.object({ text: z.string() })]).optional()
     .describe("The document as it was in the request"),
 }).meta({ id: "RerankResult" });
@@ -136,7 +138,7 @@ const Texts = z.union([text(), listSchema(text(), { min: 1, max: MAX_PAIRS })], 
   error: "a string or an array of strings, none of them empty",
 });
 
-/** A score request: one text compared with one or several, or two lists of the same length compared pair by pair. */
+/** A score request: compares one text with one or several, or two lists of equal length pair by pair. */
 export const ScoreRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   text_1: Texts,

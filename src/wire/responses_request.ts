@@ -1,6 +1,6 @@
 /**
- * The body of a request to `/responses`, OpenAI's successor to chat completions. Its items also form the history of a
- * stored response.
+ * The body of a request to `/responses`, OpenAI's successor to chat completions. The items of its input also form the
+ * history of a stored response.
  *
  * @module
  */
@@ -120,7 +120,7 @@ export const InputItem = z.preprocess(
   (value) =>
     typeof value === "object" && value !== null && "role" in value && !("type" in value)
       ? { type: "message", ...value }
-      : readHostedItem(value),
+      : convertItem(value),
   TypedItem,
 );
 
@@ -131,7 +131,10 @@ export type InputPart = z.output<typeof Part>;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Types of calls that the client ran itself, with the name of the tool and the field that holds its input. */
+/**
+ * Types of calls that the client ran itself, with the name of the tool and the field that holds its input. The name is
+ * `undefined` if the call itself contains it.
+ */
 const CLIENT_CALLS: Readonly<Record<string, readonly [name: string | undefined, field: string]>> = {
   custom_tool_call: [undefined, "input"],
   local_shell_call: ["local_shell", "action"],
@@ -153,7 +156,7 @@ const OWN_TYPES: ReadonlySet<unknown> = new Set([
  * Converts an item to one that the schema accepts. Calls that the client ran itself become function calls with outputs.
  * Items of tools that this server does not have become `hosted`: the conversation continues without them.
  */
-function readHostedItem(item: unknown): unknown {
+function convertItem(item: unknown): unknown {
   if (typeof item !== "object" || item === null) return item;
   const fields = item as Fields;
   const { type } = fields;
@@ -189,7 +192,7 @@ const FunctionTool = z.object({
   strict: flag().nullish(),
 });
 
-/** Clients often list tools that only OpenAI hosts. They are ignored. */
+/** A tool that only OpenAI hosts. Clients often list such tools; they are ignored. */
 const HostedTool = z.object({ type: text("function, or the name of a hosted tool") });
 const GroupedTool = z.union([
   FunctionTool,

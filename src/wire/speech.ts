@@ -1,5 +1,5 @@
 /**
- * The body of a speech request, in the specification's format (`messages`) or OpenAI's (`input`).
+ * The body of a speech request, in Hearth's own format (`messages`) or OpenAI's (`input`).
  *
  * @module
  */
@@ -76,7 +76,7 @@ export interface ParsedSpeechRequest {
   /** Whether the audio is sent in events. */
   readonly sendsEvents: boolean;
   readonly seed: number;
-  /** Warnings about what is ignored. */
+  /** Warnings about fields that are ignored. */
   readonly warnings: readonly string[];
 }
 
@@ -123,8 +123,8 @@ function randomSeed(): number {
 /**
  * Checks the length of the text.
  *
- * @param param its path in the request.
- * @throws {HearthError} `invalid_value` when it is empty or too long.
+ * @param param path of the text in the request.
+ * @throws {HearthError} `invalid_value` when the text is empty or too long.
  */
 export function requireSpeakable(text: string, param: string): void {
   const isEmpty = text.trim() === "";
@@ -161,7 +161,7 @@ export const VoiceList = z.object({
   voices: z.array(z.object({
     id: z.string(),
     name: z.string(),
-    language: z.string().describe("As in BCP 47: en-US"),
+    language: z.string().describe("A BCP 47 tag: en-US"),
   })).describe("The first is the default"),
 }).meta({ id: "VoiceList" });
 

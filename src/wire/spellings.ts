@@ -43,7 +43,7 @@ const MAX_BREAKERS = 64;
 /** The defaults of llama.cpp and text-generation-webui. */
 const DRY = { base: 1.75, allowedLength: 2, breakers: ["\n", ":", '"', "*"] };
 
-/** A list of strings, or its JSON text: text-generation-webui sends it as its users typed it. */
+/** A list of strings, or the JSON of one: text-generation-webui sends what its user typed. */
 function breakersField() {
   return z.preprocess(
     (value) => typeof value === "string" ? readList(value) : value,
@@ -77,7 +77,7 @@ const GENERATION_SPELLINGS = {
     .describe("Strength of DRY, a penalty on tokens that would continue a repetition; default 0"),
   dry_base: numberFrom(0, 100).nullish()
     .describe(
-      "How fast DRY's penalty grows with the length of the repetition; default 1.75; below 1 it is off",
+      "How fast DRY's penalty grows with the length of the repetition; default 1.75; below 1, DRY is off",
     ),
   dry_allowed_length: integerFrom(0).nullish()
     .describe("Longest repetition without a DRY penalty; default 2"),
@@ -116,7 +116,7 @@ const THINKING_SPELLINGS = {
   thinking_token_budget: budget(),
 };
 
-/** All other names in chat requests. Completion requests only have the names about generation. */
+/** All other names in chat requests. Completion requests have them too, except the names about thinking. */
 export const SPELLINGS = {
   ...GENERATION_SPELLINGS,
   ...THINKING_SPELLINGS,
@@ -136,10 +136,11 @@ export interface LimitSpellings {
 }
 
 /** Settings of DRY. */
-interface DryWish {
+interface DrySettings {
   readonly multiplier: number;
   readonly base: number;
   readonly allowedLength: number;
+  /** How many previous tokens are searched; `undefined` for all. */
   readonly window: number | undefined;
   readonly breakers: readonly string[];
 }
@@ -150,7 +151,7 @@ export function findOtherLimit(request: LimitSpellings): number | undefined {
     request.num_predict ?? undefined;
 }
 
-/** The repetition penalty that looks back on a limited number of tokens; `undefined` if there is none. */
+/** The value of `repeat_penalty`, and the number of previous tokens that it covers; `undefined` if it is off. */
 export function findRepeatPenalty(
   { repeat_penalty: penalty, repeat_last_n: window }: Spelled,
 ): { readonly penalty: number; readonly window: number } | undefined {
@@ -160,7 +161,7 @@ export function findRepeatPenalty(
 }
 
 /** The settings of DRY in a request; `undefined` if it is off. */
-export function findDry(request: Spelled): DryWish | undefined {
+export function findDry(request: Spelled): DrySettings | undefined {
   const { dry_multiplier: multiplier, dry_penalty_last_n: window } = request;
   const base = request.dry_base ?? DRY.base;
   if (!multiplier || base < 1 || window === 0) return undefined;
@@ -173,19 +174,19 @@ export function findDry(request: Spelled): DryWish | undefined {
   };
 }
 
-/** How much the model is to think, from whichever field says so; `undefined` leaves it to the model. */
+/** How much the model shall think, from whichever field says so; `undefined` leaves it to the model. */
 export function findEffort(
   request: Spelled & { readonly reasoning_effort?: Effort | undefined },
 ): Effort {
   const { reasoning, thinking } = request;
   const budget = request.thinking_budget ?? request.thinking_budget_tokens ??
     request.thinking_token_budget;
-  return request.reasoning_effort ?? effortIn(reasoning) ?? request.think ??
+  return request.reasoning_effort ?? readEffort(reasoning) ?? request.think ??
     (isRecord(thinking) ? thinking.type : thinking) ?? request.enable_thinking ??
     (budget === 0 ? "none" : undefined);
 }
 
-function effortIn(reasoning: Spelled["reasoning"]): Effort {
+function readEffort(reasoning: Spelled["reasoning"]): Effort {
   if (!isRecord(reasoning)) return reasoning;
   const { effort, enabled } = reasoning;
   return enabled === false ? "none" : effort ?? (enabled ? "medium" : undefined);

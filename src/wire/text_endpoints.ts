@@ -28,7 +28,7 @@ const Prompt = z.union([text(), listSchema(text(), many), TokenIds, listSchema(T
   error: promptWanted,
 });
 
-// Sampling and structured-output fields shared with chat requests.
+// The fields of chat requests, without those about messages, tools, templates and reasoning, and those redefined below.
 const {
   messages: _messages,
   tools: _tools,
@@ -59,13 +59,15 @@ const {
 /** A completion request. `null` counts as absent; unknown fields are ignored. */
 export const CompletionsRequest = z.object({
   ...SAMPLING_FIELDS,
-  prompt: Prompt.describe("The text or texts to continue; token ids are the model's"),
+  prompt: Prompt.describe(
+    "The text or texts to continue, or their token ids in the model's own tokenizer",
+  ),
   suffix: anyText().nullish().describe(
     "Text after the gap, for models that can fill in the middle; an empty one counts as absent",
   ),
   max_tokens: tokenLimit(0).nullish().describe(
     `Default ${DEFAULT_MAX_TOKENS}; -1 means up to the end of the context; ` +
-      "0 generates nothing and is for echo or prompt_logprobs of the prompt",
+      "0 generates nothing, for requests that only want echo or prompt_logprobs",
   ),
   logprobs: integerFrom(0, 20).nullish()
     .describe(

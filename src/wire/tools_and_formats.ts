@@ -21,7 +21,7 @@ import {
 const MAX_TOOLS = 1024;
 
 /**
- * The schema of a function's arguments. Only checks that it is an object; the rest is checked where it is used. JSON
+ * The schema of a function's arguments. Here it must only be an object; the rest is checked where it is used. JSON
  * Schema also has boolean schemas: `true` allows any arguments.
  */
 export const Parameters = z.preprocess(
@@ -54,11 +54,11 @@ const FunctionTool = z.object({
   function: Function,
 }, { error: "an object with type and function" }).meta({ id: "Tool" });
 
-/** A tool that another server would run; it is ignored. */
+/** A tool that another server would run; it is ignored here. */
 const HostedTool = z.object({ type: text("a type") })
   .refine(({ type }) => type !== "function", { abort: true });
 
-/** A tool. Its function's fields may also be in the tool itself, as in the Responses API. */
+/** A tool. The function's fields may also be in the tool itself, as in the Responses API. */
 const Tool = z.preprocess(
   nestFunction,
   z.union([FunctionTool, HostedTool], { error: "an object with type and function" }),
@@ -170,14 +170,16 @@ export const STRUCTURED_OUTPUT = {
   response_format: ResponseFormat.nullish()
     .describe("Format of the answer; a schema is enforced whether strict or not"),
   structured_outputs: StructuredOutputs.nullish().describe(
-    "The same in vLLM's format: one of json, regex, choice and grammar",
+    "Format of the answer as in vLLM: one of json, regex, choice and grammar",
   ),
-  // Clients with forms to fill in send an empty string for no value.
+  // Clients that show these fields as forms send an empty string for no value.
   guided_json: SchemaOrText.nullish().describe("Older name of structured_outputs.json"),
   guided_regex: anyText().nullish().describe("Older name of structured_outputs.regex"),
   guided_choice: Choices.nullish().describe("Older name of structured_outputs.choice"),
   guided_grammar: anyText().nullish().describe("Older name of structured_outputs.grammar"),
   grammar: anyText().nullish().describe("llama.cpp's field: a grammar in GBNF"),
   json_schema: jsonSchema().nullish().describe("llama.cpp's field: a JSON schema"),
-  format: OllamaFormat.nullish().describe('The same in Ollama\'s format: "json" or a JSON schema'),
+  format: OllamaFormat.nullish().describe(
+    'Format of the answer as in Ollama: "json" or a JSON schema',
+  ),
 };

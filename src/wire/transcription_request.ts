@@ -25,18 +25,20 @@ const GranularityFields = {
   [NAMES[0]]: Granularities.describe(
     "Which parts have times, with response_format verbose_json; default segment",
   ),
-  [NAMES[1]]: Granularities.describe("The same, for clients that leave out the brackets"),
+  [NAMES[1]]: Granularities.describe(
+    "Another name of timestamp_granularities[], for clients that leave out the brackets",
+  ),
 };
 
 /** The granularities that a form asks for. */
 interface AskedGranularities {
-  /** Only `segment` if none is requested. */
+  /** Only `segment` if none is requested, or if they are ignored. */
   readonly granularities: ReadonlySet<Granularity>;
   readonly warnings: readonly string[];
 }
 
 /**
- * Reads the granularities. Only `verbose_json` has times; in other formats they are ignored.
+ * Reads the granularities. In formats other than `verbose_json` they are ignored, with a warning.
  *
  * @param fields the form's fields, in order.
  * @throws {HearthError} `invalid_value` for an unknown value.
@@ -145,13 +147,13 @@ export interface TranscriptionOptions {
   readonly stream: boolean;
   /** The parts that have times in `verbose_json`. */
   readonly granularities: ReadonlySet<Granularity>;
-  /** Warnings about what is ignored. */
+  /** Warnings about fields that are ignored. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Validates a form's fields. An empty field counts as absent. If a field is repeated, its last value counts; all
- * granularities count.
+ * Validates a form's fields. An empty field counts as absent. If a field is repeated, its last value counts; of the
+ * granularities, all values count.
  *
  * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
  */

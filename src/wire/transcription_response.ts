@@ -86,7 +86,7 @@ export interface TranscriptSegment {
 }
 
 export interface TranscriptWord {
-  /** Text with its punctuation, without spaces around it. */
+  /** The word with its punctuation, without spaces around it. */
   readonly text: string;
   readonly startSeconds: number;
   readonly endSeconds: number;
@@ -125,7 +125,7 @@ export function verboseTranscription(
   };
 }
 
-/** Builds a stream's event of a segment. */
+/** Builds the event for a segment of a streamed transcript. */
 export function segmentEvent(
   { id, startSeconds, endSeconds, text, words }: TranscriptSegment,
 ): TranscriptionEvent {

@@ -7,8 +7,8 @@
 import { HearthError } from "../base/errors.ts";
 
 /**
- * Alternatives to use instead, by the name of the field. A value that changes nothing (`null`, `false`, 0, an empty
- * list) is accepted.
+ * What to use instead of a field, by the field's name. A value that changes nothing (`null`, `false`, 0, an empty list)
+ * is accepted.
  */
 type Unserved = Readonly<Record<string, string>>;
 
@@ -73,7 +73,7 @@ const IGNORED_BY_TEXT: Unserved = {
 
 const TEXT: Fields = { refused: REFUSED_BY_TEXT, ignored: IGNORED_BY_TEXT };
 
-/** Chat fields that have other names in the Responses API, which refuses them too. */
+/** Fields refused and ignored in the Responses API: those of chats, and chat fields that have other names there. */
 const RESPONSE: Fields = {
   refused: {
     ...REFUSED_BY_TEXT,
@@ -85,6 +85,7 @@ const RESPONSE: Fields = {
   ignored: IGNORED_BY_TEXT,
 };
 
+/** Fields refused and ignored in Anthropic's API. */
 const MESSAGE: Fields = {
   refused: {
     ...REFUSED_BY_TEXT,
@@ -261,7 +262,7 @@ const FALSE_COUNTS: ReadonlySet<string> = new Set(["normalize", "skip_special_to
 /** Fields for which an empty object is a meaningful value: it requests the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
 
-/** Kinds of requests, by their response. */
+/** Kinds of requests, named by what is requested. */
 export type AnswerFamily = keyof typeof UNSERVED;
 
 /**

@@ -92,7 +92,7 @@ export type FromWorker =
 
 /** Server to worker, on a request's own port. */
 export type ToRequest =
-  /** The server closes the port after it. */
+  /** After this message, the server closes the port. */
   | { readonly type: "cancel" }
   /** The server has read a chunk of the answer; see {@linkcode isPaced}. */
   | { readonly type: "taken" };

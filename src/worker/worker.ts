@@ -117,7 +117,7 @@ async function load(options: LoadOptions): Promise<void> {
   } catch (error) {
     // The backend is being freed.
     if (isStopping) return;
-    // A StartupError's message is enough. For other errors the server shows the message, and this log line the rest.
+    // The message of a StartupError is enough. Of other errors the server only shows the message, so they are logged.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
     await backend?.dispose();
     scope.postMessage({
@@ -207,7 +207,7 @@ function take(task: Task, port: MessagePort): void {
   }
 }
 
-/** Adds to an error's message the name of the setting that it is about. */
+/** Adds to an error's message the user's name for the setting that the error is about. */
 function nameSetting(event: TaskEvent): TaskEvent {
   if (event.type !== "error" || loaded === undefined) return event;
   const { setting: _named, ...error } = event.error;
@@ -215,7 +215,7 @@ function nameSetting(event: TaskEvent): TaskEvent {
   return { ...event, error: { ...error, message } };
 }
 
-/** Frees all resources. Loading in progress is awaited first, as it would allocate more. */
+/** Frees all resources. Loading in progress is awaited too: it frees what it allocates meanwhile. */
 async function stop(): Promise<void> {
   isStopping = true;
   try {

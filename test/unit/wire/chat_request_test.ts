@@ -147,17 +147,17 @@ Deno.test("ChatRequest refuses a value out of range, naming field, value and ran
     [
       { messages: [GOOD.messages[0], { role: "user", content: null }] },
       "messages[1].content",
-      "messages[1].content: want a string or an array of content parts that is not empty, saw null.",
+      "messages[1].content: want a string, or an array of content parts that is not empty, saw null.",
     ],
     [
       { messages: [GOOD.messages[0], { role: "user", content: [] }] },
       "messages[1].content",
-      "messages[1].content: want a string or an array of content parts that is not empty, saw an array of 0.",
+      "messages[1].content: want a string, or an array of content parts that is not empty, saw an array of 0.",
     ],
     [
       { messages: [{ role: "user" }] },
       "messages[0].content",
-      "messages[0].content: want a string or an array of content parts that is not empty, saw nothing.",
+      "messages[0].content: want a string, or an array of content parts that is not empty, saw nothing.",
     ],
   ];
   for (const [change, param, message] of cases) {

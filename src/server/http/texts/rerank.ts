@@ -16,7 +16,7 @@ import {
   wantsLogits,
 } from "../../../wire/rerank.ts";
 import type { RerankTask } from "../../../models/task.ts";
-import { isCut, readKeepsEnd, readTruncation } from "../../../wire/embeddings.ts";
+import { readKeepsEnd, readTruncation, wantsCut } from "../../../wire/embeddings.ts";
 import { readRequest } from "../requests.ts";
 import { type AppDeps, type Call, type Operation, type Route, TEXT_ERRORS } from "../route.ts";
 
@@ -89,7 +89,7 @@ async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList | Tex
 
 async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
   const { request, answer } = await score(call, deps, (request) => ({
-    truncation: readTruncation(request) ?? (isCut(request) === false ? undefined : "model"),
+    truncation: readTruncation(request) ?? (wantsCut(request) === false ? undefined : "model"),
     maxDocumentTokens: request.max_tokens_per_doc ?? DEFAULT_MAX_TOKENS_PER_DOC,
   }));
   return {
