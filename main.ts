@@ -7,7 +7,7 @@ import { runCommandLine } from "./src/cli/command_line.ts";
 import { endProcess } from "./src/base/memory.ts";
 import { stderrQueue } from "./src/base/log.ts";
 
-/** How long the last lines of the log may take to reach their reader. */
+/** Longest wait for the last lines of the log to be written. */
 const LAST_LINES_MS = 200;
 
 if (import.meta.main) {

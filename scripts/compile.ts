@@ -18,7 +18,7 @@ const TARGETS = [
   "x86_64-pc-windows-msvc",
 ] as const;
 
-/** Files read or started at run time, which the compiler does not find by itself. */
+/** Files that are read or started as threads at run time, which `deno compile` does not find by itself. */
 export const INCLUDES = [
   "kernels/cpu/kernel_thread.ts",
   "src/device/cpu/pack_thread.ts",
@@ -35,7 +35,7 @@ export const INCLUDES = [
 interface KeptFolder {
   /** A module of the package. */
   readonly module: string;
-  /** How many levels above the module's folder it is. */
+  /** How many levels this folder is above the folder of the module. */
   readonly up?: number;
   /** Names of the files and folders in it that are used. */
   readonly kept: readonly string[];
@@ -43,7 +43,7 @@ interface KeptFolder {
 
 /** The embedded parts of large packages; other packages are embedded whole. */
 export const KEPT_FOLDERS: readonly KeptFolder[] = [
-  // Images are only decoded with these packages.
+  // These packages are only used to decode images and documents.
   { module: "@jsquash/avif/codec/dec/avif_dec.js", kept: ["avif_dec.js", "avif_dec.wasm"] },
   { module: "@jsquash/avif/codec/enc/avif_enc.js", kept: [] },
   {
@@ -146,7 +146,7 @@ if (import.meta.main) {
   const unknown = targets.find((target) => !TARGETS.some((known) => known === target));
   if (unknown !== undefined) {
     // deno-lint-ignore no-console -- a command of its own
-    console.error(`There is no target "${unknown}"; there are ${TARGETS.join(", ")}, and all.`);
+    console.error(`There is no target "${unknown}": want ${TARGETS.join(", ")}, or all.`);
     Deno.exit(2);
   }
   if (targets.length === 0) await compile("dist/hearth", undefined, { isPermissive });

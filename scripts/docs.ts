@@ -9,14 +9,15 @@ import { COMMANDS, formatFlagTable } from "../src/cli/command_line.ts";
 /** The page of flags. */
 export const FLAGS_PAGE = new URL("../docs/flags.md", import.meta.url);
 
-/** The page of figures, whose tables benches write. */
+/** The page of figures, whose tables the benchmarks write. */
 export const PERFORMANCE_PAGE = new URL("../docs/performance.md", import.meta.url);
 export const README = new URL("../README.md", import.meta.url);
 
 const MARKER = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
 
 /**
- * Writes a table of flags after each marker `<!-- flags of list, ps -->`, which names commands with equal flags.
+ * Writes a table of flags after each marker such as `<!-- flags of list, ps -->`. A marker names commands that have the
+ * same flags.
  *
  * @throws {Error} when a command with flags has no marker, or commands of one marker have different flags.
  */
@@ -44,7 +45,10 @@ function readTable(name: string): string {
   return formatFlagTable(command.flags);
 }
 
-/** The README's rows: prefixes of their labels, by the bench whose table in docs/performance.md has them. */
+/**
+ * The rows of the README's table: the beginnings of their labels, by the benchmark whose table in docs/performance.md
+ * contains them.
+ */
 const HEADLINES: Readonly<Record<string, readonly string[]>> = {
   chat: [
     "1 stream of",

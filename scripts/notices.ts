@@ -12,7 +12,7 @@ const LICENCES = fileURLToPath(new URL("./licences/", import.meta.url));
 /** Path of the notices. */
 export const NOTICES = join(REPOSITORY, "THIRD_PARTY_NOTICES");
 
-/** Workspace members whose packages are distributed to users: the page's packages are bundled into the page. */
+/** Workspace members whose packages reach users: those of `src/ui` are bundled into the web page. */
 const SHIPPED_MEMBERS = ["src/ui"];
 
 /** Copyright holders of packages without a licence text. */
@@ -114,7 +114,7 @@ interface LockFile {
 export function listPackages(lock: LockFile): string[] {
   const found = new Set<string>();
   const take = (id: string) => {
-    // Packages that the overrides replace with an empty one.
+    // Skips packages that `package.json` overrides with an empty package.
     if (id.includes("@npm:") || found.has(id)) return;
     const known = id in lock.npm
       ? id
@@ -156,7 +156,7 @@ function npmCache(): string {
 
 function describe(id: string, cache: string): string {
   const name = parseName(id);
-  // Resolved peers follow an underscore.
+  // An underscore separates the version from the resolved peer dependencies.
   const version = id.slice(name.length + 1).replace(/_.*$/, "");
   const folder = join(cache, name, version);
   const { license } = JSON.parse(Deno.readTextFileSync(join(folder, "package.json")));

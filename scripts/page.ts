@@ -1,9 +1,9 @@
 /**
  * `deno task page`: bundles the web page into the files in `src/ui/built/`, which the server sends: the page's script,
- * and a script for each part that is loaded on demand (`src/ui/lazy/`).
+ * a script for each part that is loaded on demand (`src/ui/lazy/`), and the style sheet of formulas.
  *
  * The bundles are committed, so that neither users nor `deno compile` need the page's packages or a bundler. The first
- * line of the script contains a digest of all sources, by which a test detects a stale bundle.
+ * line of the page's script contains a digest of all sources, by which a test detects a stale bundle.
  *
  * @module
  */
@@ -18,8 +18,8 @@ export const BUILT = new URL("built/", FOLDER);
 /** The bundle that the page loads first. */
 export const SCRIPT = new URL("script.js", BUILT);
 
-/** The first line that a bundle of the current sources has. */
-export async function bundleHead(): Promise<string> {
+/** Makes the first line of the page's script from the current sources. */
+export async function makeHead(): Promise<string> {
   const names = (await listFiles("")).filter((name) => /\.tsx?$|^deno\.json$/.test(name));
   const hash = createHash("sha256");
   for (const name of names.sort()) {
@@ -28,7 +28,7 @@ export async function bundleHead(): Promise<string> {
   return `/* made by deno task page of ${hash.digest("hex")}; licences: THIRD_PARTY_NOTICES */\n`;
 }
 
-/** Paths below the page's folder. */
+/** Lists the paths of all files below a subfolder of the page's folder. */
 async function listFiles(folder: string): Promise<string[]> {
   const paths: string[] = [];
   for await (const { name, isDirectory } of Deno.readDir(new URL(folder, FOLDER))) {
@@ -52,7 +52,7 @@ async function bundle(source: string): Promise<string> {
   }
 }
 
-/** KaTeX's style sheet with its fonts embedded: the page works offline, and its policy allows no other source. */
+/** Embeds the fonts in KaTeX's style sheet: the page works offline, and its security policy allows no other source. */
 async function bundleFormulaStyle(): Promise<string> {
   const style = new URL(import.meta.resolve("katex/dist/katex.min.css"));
   const css = await Deno.readTextFile(style);
@@ -66,7 +66,7 @@ async function bundleFormulaStyle(): Promise<string> {
 }
 
 if (import.meta.main) {
-  const head = await bundleHead();
+  const head = await makeHead();
   await Deno.writeTextFile(SCRIPT, head + await bundle("main.tsx"));
   for (const name of (await listFiles("lazy/")).sort()) {
     const built = name.replace(/^lazy\/(.*)\.ts$/, "$1.js");

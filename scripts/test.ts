@@ -1,8 +1,9 @@
 /**
  * `deno task test`: runs all tests except `test/long/`, or the given files and folders. Since tests also wait, it runs
- * one process more than there are cores. At the end it repeats the failures, lists what was skipped and why, and prints
- * one line of counts. It exits with the exit code of `deno test`. Files of a folder share an isolate, so that their
- * imports are compiled once. If the arguments contain options or patterns, all arguments go to one `deno test`.
+ * one process more than there are cores, but at most four. At the end it repeats the failures, lists the slowest files,
+ * says why tests were skipped, and prints one line of counts. It exits with the exit code of `deno test`. Files of a
+ * folder share an isolate, so that their imports are compiled once. If the arguments contain options or patterns, all
+ * arguments go to one `deno test`.
  *
  * @module
  */
@@ -21,16 +22,16 @@ const ENTRY = "test/run_files.ts";
 const MOST_FILES = 16;
 /** Up to this many files run as in a plain `deno test`: in separate isolates, with their output shown immediately. */
 const FEW_FILES = 4;
-/** These only run if they are named, as in `deno task test:long`. */
+/** The tests in this folder only run if it is named, as in `deno task test:long`. */
 const LONG = join("test", "long", sep);
 /** Files in this folder take a fraction of a second, so they run last. */
 const UNITS = join("test", "unit");
 /** Files that measure their process get their own isolate: leftovers of other files would distort the figures. */
 const MEASURES_PROCESS = /Deno\.memoryUsage|\/proc\/self\/(fd|task)/;
-/** Maximum number of processes: each may hold a model or two. */
+/** Maximum number of processes: each may have one or two models in memory. */
 const MOST_PROCESSES = 4;
 
-/** The files of one process. */
+/** The files of one process, which run in one isolate together or in one each. */
 interface Share {
   readonly files: readonly string[];
   readonly isolates: "one" | "each";
@@ -113,8 +114,10 @@ async function divideFiles(files: readonly string[]): Promise<Share[]> {
 }
 
 /**
- * Runs `deno test`. Its output is shown immediately if no other process is printing, and otherwise all at once at the
- * end.
+ * Runs `deno test`.
+ *
+ * @param options.isOnly whether no other process runs. Only then is the output shown immediately. Otherwise it is shown
+ * when the process has ended.
  */
 async function runProcess(
   args: readonly string[],
@@ -124,7 +127,7 @@ async function runProcess(
   const runtimeFolder = await Deno.makeTempDir({ prefix: "hearth-test-" });
   try {
     const child = new Deno.Command(Deno.execPath(), {
-      // `deno task ok` checks types.
+      // Types are not checked here: `deno task ok` does that.
       args: ["test", "-A", "--no-check", ...args],
       cwd: repository,
       env: { XDG_RUNTIME_DIR: runtimeFolder },
@@ -144,8 +147,8 @@ async function runProcess(
 /** Lists the requirements of tests that this machine lacks, each with its remedy. */
 async function findMissing(): Promise<string[]> {
   const missing: string[] = [];
-  // Imported only now, after Vulkan was quietened. The module turns OpenGL off for this process and those started
-  // later.
+  // Imported only now, after `quietenVulkan`. The module turns OpenGL off, for this process and for those that it
+  // starts later.
   const { HAS_ADAPTER } = await import("../test/fixtures/engine/gpu.ts");
   if (!HAS_ADAPTER) {
     missing.push(

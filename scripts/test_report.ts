@@ -10,7 +10,7 @@ export interface Report {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Its failure report, and the files that it did not run to the end. */
+  /** The failure report of the process, and the names of files that did not run to the end. */
   readonly failures: string;
   /** Seconds by file. */
   readonly seconds: ReadonlyMap<string, number>;
@@ -21,7 +21,7 @@ const SUMMARY =
   /^(?:ok|FAILED) \| (\d+) passed(?: \((\d+) steps?\))?.*? \| (\d+) failed(?: \((\d+) steps?\))?(?:.*?(\d+) ignored(?: \((\d+) steps?\))?)?/gm;
 /** The failure summary that a process prints after all its tests. */
 const ERRORS = /^ ERRORS $[^]*?(?=^ FAILURES $)/m;
-/** The location where a step was registered, which is the same for all tests of files that share an isolate. */
+/** Matches the location where a step was registered: it is the same for all tests of files that share an isolate. */
 const ENTRY_LOCATION = / => \.\/test\/run_files\.ts:\d+:\d+/g;
 // deno-lint-ignore no-control-regex -- colour codes
 const COLOUR = /\x1b\[[0-9;]*m/g;
@@ -38,7 +38,7 @@ const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
 /**
  * Reads the output of `deno test <args>`.
  *
- * @param ended.args arguments of the process. Each file after `--` ran as one test, with its own tests as steps.
+ * @param options.args arguments of the process. Each file after `--` ran as one test, with the file's tests as steps.
  */
 export function readReport(
   coloured: string,
@@ -50,7 +50,7 @@ export function readReport(
   let failures = ERRORS.exec(output)?.[0] ?? "";
   const missed = shared.filter((file) => !seconds.has(file));
   if (missed.length > 0) failures += `Not run to the end: ${missed.join(", ")}\n`;
-  // The last one: a test may print another's summary.
+  // Takes the last match: a test may itself print a summary of `deno test`.
   const counts = [...output.matchAll(SUMMARY)].at(-1);
   if (counts === undefined) {
     failures += `deno test ${args.join(" ")} ended with exit code ${code} and no summary.\n`;
@@ -60,7 +60,7 @@ export function readReport(
   return {
     exitCode: code || Number(counts === undefined || missed.length > 0),
     ...shared.length > 0
-      // A file that fails is a failure even where none of its tests is.
+      // A file that fails counts as a failure even if none of its tests fails.
       ? { passed: passedSteps!, failed: Math.max(failed!, failedSteps!), skipped: skippedSteps! }
       : { passed: passed!, failed: failed!, skipped: skipped! },
     failures,
@@ -90,7 +90,7 @@ function parseSeconds(duration: string): number {
     .reduce((sum, part) => sum + part, 0);
 }
 
-/** The slowest files of all processes; empty if there are few files. */
+/** Lists the slowest files of all processes; empty if there are few files. */
 export function listSlowest(reports: readonly Report[]): string {
   const all = reports.flatMap(({ seconds }) => [...seconds]);
   if (all.length <= NUM_SLOWEST) return "";

@@ -34,11 +34,11 @@ const FLAGS = [
   ["--optimizeLevel", "3"],
   ["--runtime", "stub"],
   ["--importMemory", "--noExportMemory", "--noAssert"],
-  // The warning that vectors cannot be passed to JavaScript: here they are only passed between AssemblyScript files.
+  // Turns off the warning that vectors cannot be passed to JavaScript: here only AssemblyScript files exchange them.
   ["--disableWarning", "112"],
 ];
 
-/** Shared memory needs bounds: its maximum and minimum. */
+/** Flags for shared memory, which must have a minimum and a maximum size. */
 const SHARED_FLAGS = ["--sharedMemory", "--initialMemory", "1", "--maximumMemory", "65536"];
 
 function resolvePath(path: string): string {

@@ -29,7 +29,7 @@ export interface Command<F extends FlagTable = FlagTable> {
   readonly run: (call: Call<F>) => Promise<number>;
 }
 
-/** Checks that `run` accepts the command's flags, and erases their types so that commands fit in one list. */
+/** Checks that `run` accepts the command's flags, and erases the flags' types so that commands fit in one list. */
 export function defineCommand<F extends FlagTable>(command: Command<F>): Command {
   // Safe: the parser fills `flags` from the table of this command.
   return command as unknown as Command;
@@ -209,12 +209,12 @@ export function toggle(options: FlagOptions & { readonly fallback?: boolean }): 
   };
 }
 
-/** Converts a key to a flag: `maxQueue` → `max-queue`. */
+/** Converts a key to the name of its flag: `maxQueue` → `max-queue`. */
 export function flagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Converts a key to an environment variable: `maxQueue` → `HEARTH_MAX_QUEUE`. */
+/** Converts a key to the name of its environment variable: `maxQueue` → `HEARTH_MAX_QUEUE`. */
 export function environmentName(key: string): string {
   return `HEARTH_${flagName(key).replaceAll("-", "_").toUpperCase()}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Runs the command that the command line names, and turns its outcome into an exit code. Writes `--help` and the flag
- * tables of docs/flags.md, from the tables that parse the command line.
+ * Runs the command that the command line names, and turns its outcome into an exit code. Writes `--help` and the tables
+ * of docs/flags.md from the tables of flags that parse the command line.
  *
  * @module
  */

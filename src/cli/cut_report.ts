@@ -25,7 +25,7 @@ import {
 } from "../graph/graph_cut.ts";
 import type { FeatureCut } from "../graph/cut/cut_features.ts";
 
-/** Names of the cross-attention nodes, which attend to an encoder. */
+/** Names of the cross-attention nodes: those that attend to an encoder. */
 export type CrossNodes = ReadonlySet<string>;
 
 const NO_NODES: CrossNodes = new Set();
@@ -118,9 +118,10 @@ function describeOnCpu(compiled: CompiledSegment, segment: Segment): string {
 }
 
 /**
- * Counts the dispatches of a decoding step on a GPU.
+ * Describes the dispatches of a decoding step on a GPU.
  *
- * @param numAttention dispatches of attention; the keys and values of an encoder are already cached.
+ * @param numAttention dispatches of attention nodes. A node that attends to an encoder has one less, because its keys
+ * and values are already cached.
  */
 function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: number): string {
   const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.few]);
@@ -131,13 +132,13 @@ function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: numb
     (left === 0 ? "one submit" : `${left} ${left === 1 ? "run" : "runs"} of ONNX Runtime`);
 }
 
-/** Bytes of one head's keys, and of its values, per token. The CPU keeps all of them in f32. */
+/** Bytes of one head's keys for one token; its values take as many. The CPU keeps both in f32. */
 const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
   gpu: (dtype, headSize) => (dtype === "float16" ? 2 : 4) * headSize,
   cpu: (_, headSize) => 4 * headSize,
 };
 
-/** Describes the memory of a token in the cache of a GPU. */
+/** Describes how much memory a token takes in the cache of a GPU. */
 function describeCache(attentions: readonly AttentionNode[]): string {
   const dtypes = [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
   const inWindows = bytesPerToken(attentions.filter(({ localWindow }) => localWindow));

@@ -28,7 +28,7 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
   const adapters = await findAdapters();
   const checks: Check[] = [
     checkRuntime(),
-    chooseDevice(adapters),
+    reportDevice(adapters),
     // If there is a GPU, checking the CPU must not download the native runtime.
     await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
     ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
@@ -96,7 +96,7 @@ interface AdapterReport {
   readonly isTaken: boolean;
 }
 
-/** The limits that decide whether a model fits and which kernels run. */
+/** The limits that decide whether a model fits, and which kernels run. */
 const LIMITS = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -136,8 +136,8 @@ function formatName(adapter: GPUAdapter | null | undefined): string | undefined 
   return adapter.info.description || adapter.info.vendor || "unnamed adapter";
 }
 
-/** Tells which device `--device auto` would use, and why. */
-function chooseDevice(adapters: readonly AdapterReport[]): Check {
+/** Reports which device `--device auto` would use, and why. */
+function reportDevice(adapters: readonly AdapterReport[]): Check {
   const name = "device";
   const taken = adapters.find(({ isTaken }) => isTaken);
   if (taken !== undefined) {
@@ -172,7 +172,7 @@ const PACKAGES = [
 ];
 const HUB_TIMEOUT_MS = 5_000;
 
-/** Checks the versions, and whether fast read-back was verified on this version of Deno. */
+/** Reports the versions, and checks whether fast read-back was verified on this version of Deno. */
 function checkRuntime(): Check {
   const imports: Readonly<Record<string, string>> = manifest.imports;
   const packages = PACKAGES.map((name) => `${name} ${imports[name]?.replace(/^npm:.+@/, "")}`);
@@ -206,7 +206,7 @@ function checkMemory(): Check {
   };
 }
 
-/** Checks whether the cache can be written, and how much it holds. */
+/** Checks whether the cache can be written, and reports how much it holds. */
 async function checkCache(): Promise<Check> {
   const name = "cache";
   const { cacheFolder } = readHubSettings();

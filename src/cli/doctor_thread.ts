@@ -58,7 +58,7 @@ const GREEDY_ROW: SampleRow = {
  * Tests a backend.
  *
  * @returns what works, in words.
- * @throws {Error} saying what does not.
+ * @throws {Error} that says what does not work.
  */
 async function testBackend(backend: Backend): Promise<string> {
   const logits = Float32Array.from(

@@ -108,10 +108,11 @@ const LEAST_BYTES = 128 * MIB;
 const SHARE = 1 / 8;
 
 /**
- * An eighth of the memory that the process may use, but at least 128 MiB and at most 1 GiB.
+ * Chooses the default of `--body-memory-mb`: an eighth of the memory that the process may use, but at least 128 MiB and
+ * at most 1 GiB.
  *
- * @param limitBytes `Infinity` if unknown.
+ * @param limitBytes the memory that the process may use; `Infinity` if unknown.
  */
-export function defaultBodyBytes(limitBytes: number): number {
+export function chooseBodyBytes(limitBytes: number): number {
   return Math.min(MOST_BYTES, Math.max(LEAST_BYTES, Math.floor(limitBytes * SHARE)));
 }

@@ -98,8 +98,8 @@ export const SERVE_FLAGS = {
     max: 1_000_000,
     fallback: 4096,
     help:
-      "Maximum number of open connections. Beyond that, idle ones are closed; if there are none, new ones are " +
-      "refused. The limit is lower if the process may not open that many files (ulimit -n).",
+      "Maximum number of open connections. Beyond that, idle connections are closed; if none is idle, new " +
+      "connections are refused. The limit is lower if the process may not open that many files (ulimit -n).",
   }),
   bodyMemoryMb: integer({
     placeholder: "<MiB>",
@@ -134,7 +134,7 @@ export const SERVE_FLAGS = {
   maxBatchTokens: integer({
     placeholder: "<count>",
     min: 1,
-    // A GPU can start at most 65,535 workgroups of a kernel: one for each token, or for four rows of attention.
+    // A GPU starts at most 65,535 workgroups along a dimension. Some kernels need one for each token.
     max: 32_768,
     help:
       "Maximum number of tokens in one step of the decoder; longer prompts take several steps. Default: 512.",
@@ -232,7 +232,10 @@ export const SERVE_FLAGS = {
   }),
 } satisfies FlagTable;
 
-/** Flags of `serve` that a router sets for each of its models. */
+/**
+ * Splits the flags of `serve`. `MODEL_FLAGS` are those with which a model runs. The others name a model (`_…`), or are
+ * also flags of the router itself.
+ */
 const {
   model: _model,
   modelAlias: _modelAlias,
@@ -255,7 +258,7 @@ const {
   ...MODEL_FLAGS
 } = SERVE_FLAGS;
 
-/** Flags that a router passes to its models' processes, or that its configuration sets for them. */
+/** Flags that a router passes on to the processes of its models. Its configuration file can set them for each model. */
 export const ROUTED_FLAGS = { drainSeconds, bodyMemoryMb, logLevel, logFormat, ...MODEL_FLAGS };
 
 export const ROUTER_FLAGS = {
@@ -332,7 +335,7 @@ export const RUN_FLAGS = {
     placeholder: "<number>",
     min: 0,
     max: 2,
-    help: "Sampling temperature of a text or speech model; 0 is greedy.",
+    help: "Sampling temperature of a text, vision, OCR or speech recognition model; 0 is greedy.",
   }),
   maxTokens: integer({
     placeholder: "<count>",

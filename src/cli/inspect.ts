@@ -102,8 +102,8 @@ async function inspectGraph(path: string): Promise<Inspected> {
 }
 
 /**
- * Splits a graph as a decoder or an encoder. A graph without a cache but with an output that encoders have is an
- * encoder.
+ * Cuts a graph as a decoder or an encoder. A graph without a cache but with an output that encoders have is an encoder:
+ * of text if it has `input_ids`, else of audio or images.
  */
 function cutModel(model: ModelProto, contextLength: number | undefined): Inspected["result"] {
   const { inputs, outputs } = model.graph;
@@ -150,7 +150,7 @@ function describe({ result, contextLength }: Inspected): string[] {
   return describeCut(result.cut, { crossNodes: result.crossNodes, contextLength });
 }
 
-/** The JSON of a graph: how it is cut, without the segments' bytes. */
+/** Converts the result for a graph to plain JSON, without the weights of its segments. */
 function toPlain({ path, result, contextLength }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
@@ -161,22 +161,22 @@ function toPlain({ path, result, contextLength }: Inspected): unknown {
     ...rest,
     segments: segments.map(({ model, ...segment }) => ({
       ...segment,
-      ...reportSmallSteps(compiled[segment.index]),
+      ...reportDispatches(compiled[segment.index]),
       numNodes: model.graph.nodes.length,
       weights: model.graph.initializers.map(({ name }) => name),
     })),
   };
 }
 
-/** Reports the dispatches of Hearth's own kernels in a step on a GPU, or why it has none. */
-function reportSmallSteps(compiled: CompiledSegment | undefined): object {
+/** Reports the dispatches of a segment on a GPU for few and for many rows, or why it cannot be compiled to kernels. */
+function reportDispatches(compiled: CompiledSegment | undefined): object {
   if (compiled === undefined) return {};
   if ("refused" in compiled) return { notCompiled: compiled.refused };
   const { few, many } = compiled;
   return { numDispatches: { few: few.dispatches.length, many: many.dispatches.length } };
 }
 
-/** Reports the number of bytes, not the bytes. */
+/** Replaces bytes by their number, for `JSON.stringify`. */
 function withoutBytes(_key: string, value: unknown): unknown {
   return value instanceof Uint8Array ? { length: value.length } : value;
 }

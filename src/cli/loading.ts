@@ -1,5 +1,5 @@
 /**
- * Finds or downloads a model, and reports its progress: on a terminal as a line that rewrites itself, elsewhere as a
+ * Finds or downloads a model, and reports the progress: on a terminal in a line that is rewritten, elsewhere in a new
  * line every five seconds.
  *
  * @module
@@ -20,7 +20,7 @@ const BAR_CELLS = 20;
 /** Longest wait for a terminal that does not take output. */
 const MAX_FLUSH_MS = 1000;
 
-// Width that is assumed for a terminal that does not report one.
+/** Width that is assumed if a terminal does not report its own. */
 const DEFAULT_COLUMNS = 80;
 
 /** A progress line on standard error. Nothing is written unless standard error is a terminal. */
@@ -48,7 +48,7 @@ export class ProgressLine {
     this.#isThere = false;
   }
 
-  /** Erases the line for good, and waits until that is written, so that output that follows is not erased. */
+  /** Erases the line for good, and waits until the terminal has received that, so that later output is not erased. */
   async remove(): Promise<void> {
     this.#isOver = true;
     this.clear();
@@ -129,7 +129,7 @@ export class SparseLines {
   }
 }
 
-/** Shown when a command is stopped during a download. */
+/** The message when a command is stopped during a download. */
 export const DOWNLOAD_STOPPED =
   "Stopped. What has been downloaded is kept, and the next download continues from there.";
 
@@ -170,8 +170,8 @@ export async function getModel(
 }
 
 /**
- * Sets `XDG_RUNTIME_DIR` if it is unset, before looking for an adapter: Mesa's software Vulkan would report an "error"
- * about the variable, although it does not use it.
+ * Sets `XDG_RUNTIME_DIR` if it is unset. Must be called before an adapter is requested: Mesa's software Vulkan would
+ * otherwise print an "error" about the variable, although it does not use it.
  */
 export function quietenVulkan(): void {
   if (Deno.build.os === "linux" && !Deno.env.get("XDG_RUNTIME_DIR")) {

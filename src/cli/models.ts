@@ -39,7 +39,7 @@ import { findRunning } from "./running.ts";
 /**
  * Downloads a model.
  *
- * @returns 0 when its files are there.
+ * @returns 0 when all its files are on this machine.
  * @throws {StartupError} when they cannot be downloaded.
  */
 export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): Promise<number> {
@@ -131,7 +131,7 @@ async function readCached(): Promise<LocalModel[]> {
   return described.filter((model) => model !== undefined);
 }
 
-/** Describes a cached model; `undefined` for another program's model, which has no ONNX graph. */
+/** Describes a cached model; `undefined` for a model without ONNX graphs, which another program downloaded. */
 async function describeCached({ id, bytes, folder }: CachedModel): Promise<LocalModel | undefined> {
   const hubId = `${id.owner}/${id.name}`;
   const facts = folder === undefined
@@ -173,10 +173,10 @@ function listDtypes(folder: ModelFolder, main: WantedGraph): Dtype[] {
   });
 }
 
-/** Kinds without decoders whose requests always share batches. */
+/** Kinds whose requests share batches, whatever the model. */
 const BATCHING_KINDS: ReadonlySet<ModelKind> = new Set(["embedding", "rerank", "matting"]);
 
-/** Finds how requests are computed; `undefined` also for incomplete graphs. */
+/** Finds how requests are computed; `undefined` if that is unknown, for example because files are missing. */
 async function findPath(
   folder: ModelFolder,
   graphs: readonly WantedGraph[],
@@ -204,9 +204,9 @@ function hasDtype(file: string, suffix: string): boolean {
 /**
  * Removes all revisions of a model, after asking unless `yes` is set.
  *
- * @returns 0 when it is gone, 1 when the answer was no.
- * @throws {StartupError} when it is not in the cache, a running server uses it, or standard input is not a terminal to
- * ask at.
+ * @returns 0 when the model is removed, 1 when the user said no.
+ * @throws {StartupError} when the model is not in the cache, a running server uses it, or the user cannot be asked
+ * because standard input is not a terminal.
  */
 export async function rm(name: string, { yes }: { readonly yes: boolean }): Promise<number> {
   const model = await nameModel(name);

@@ -43,8 +43,8 @@ interface OptionToken {
 }
 
 /**
- * Takes the command's name off the words. Without one, the first of `commands` is chosen. `help run` means `run
- * --help`.
+ * Finds the command that the first word names, and returns it with the other words. Without a name, the first of
+ * `commands` is chosen. `help run` means `run --help`.
  *
  * @throws {UsageError} when the first word is neither a flag nor a command.
  */

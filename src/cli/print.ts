@@ -15,7 +15,7 @@ export function printProblem(message: string): void {
   writeMessage(Deno.stderr, `hearth: ${message}\n`);
 }
 
-/** Writes a line to standard output, ignoring failures to write it. */
+/** Writes a line to standard output. A failure is ignored. */
 export function printMessage(line: string): void {
   writeMessage(Deno.stdout, `${line}\n`);
 }

@@ -24,7 +24,7 @@ import { identifyFamily } from "../models/load/identify_family.ts";
 import type { RoutedModel } from "../router/routed_model.ts";
 import { parseCall } from "./parse.ts";
 
-/** Time beyond the grace period before a process is killed, since freeing a device may take a while. */
+/** Time after the grace period at which a process is killed. It is long, because freeing a device may take a while. */
 const MAX_STOP_MS = 10_000;
 
 type RouterFlags = FlagValues<typeof ROUTER_FLAGS>;
@@ -62,8 +62,8 @@ function stopMs({ drainSeconds }: RouterFlags): number {
 }
 
 /**
- * Returns the command line and environment with which this program is run again. Flags that came from `HEARTH_…` are
- * passed as arguments.
+ * Returns the command line and the environment for running this program again. The environment has no `HEARTH_…`
+ * variables, because all flags are passed as arguments.
  */
 function findProgram(): { program: string[]; environment: Record<string, string> } {
   const program = Deno.build.standalone
@@ -82,7 +82,7 @@ const FILE_FLAGS = { ...ROUTED_FLAGS, model, modelAlias, anyModel, kind };
 /**
  * Reads the models that the flags and the configuration file name.
  *
- * @throws {StartupError} when there is none, one is not found or named twice, or the file is invalid.
+ * @throws {StartupError} when no model is named, one is not found or is named twice, or the file is invalid.
  */
 export async function readRoutedModels(
   flags: FlagValues<typeof ROUTER_FLAGS>,

@@ -31,7 +31,7 @@ export async function findRunning(): Promise<RunningServer[]> {
     if (!/^\d+(@[\w.]+)?\.pid$/.test(name)) continue;
     const path = join(folder, name);
     const record = await readRecord(path);
-    // Files are renamed into place, so an incomplete one belongs to no server.
+    // Files are renamed into place when they are complete, so an incomplete file belongs to no server.
     if (record === undefined || !isAlive(record.pid)) await Deno.remove(path).catch(() => {});
     else {
       const host = LOOPBACKS[record.host] ?? record.host;
@@ -149,7 +149,7 @@ export class PidFile {
   /** Writes the file. It may replace one that a killed server left behind: whoever holds the port owns the file. */
   static write(record: PidRecord, path: string = freePidFilePath(record)): PidFile {
     const { pid, ...served } = record;
-    // Renamed into place, so that readers see either the old file or the complete new one.
+    // The file is renamed into place, so that readers see either the old file or the complete new one.
     const draft = `${path}.${pid}`;
     try {
       Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -229,12 +229,12 @@ async function explainTakenPort(host: string, port: number): Promise<string> {
   return `${taken} ${who} Stop it, or choose another port with -p.`;
 }
 
-/** Whether a server that listens on one address takes the port on the other too. */
+/** Whether a server that listens at one address also takes the port at the other address. */
 function overlap(a: string, b: string): boolean {
   return a === b || a in LOOPBACKS || b in LOOPBACKS;
 }
 
-/** The process that listens on a port; `undefined` if there is none that this user may inspect. */
+/** Finds the process that listens on a port; `undefined` if this user may not inspect it. */
 async function findListener(
   port: number,
 ): Promise<{ readonly pid: string; readonly name: string } | undefined> {

@@ -89,7 +89,7 @@ function toLogSettings({ logLevel, logFormat }: ServeFlags): LogSettings {
   return { level: logLevel, format: logFormat };
 }
 
-/** Whether the error will not go away by itself, so that asking the hub again later cannot help. */
+/** Whether asking the hub again later cannot help. */
 function isFinal(error: unknown): boolean {
   return error instanceof NoGraphsError || error instanceof HubError && !error.isTransient;
 }
@@ -150,7 +150,7 @@ async function makeSession(
  * Gets a model of the hub, as soon as there is space for it.
  *
  * @param options.onRefused called if asking again later cannot help.
- * @throws {StartupError} when it cannot be had.
+ * @throws {StartupError} when the model cannot be found or downloaded.
  */
 async function getFromHub(
   get: () => Promise<ResolvedModel>,
@@ -160,7 +160,7 @@ async function getFromHub(
     readonly signal: AbortSignal;
   },
 ): Promise<ResolvedModel> {
-  // Imported late: models on this machine start faster without it.
+  // Imported on demand: models on this machine start faster without it.
   const { waitForSpace } = await import("../hub/download.ts");
   const onFull = (reason: string) => {
     log.error("no space for the download; it is tried again every 30 s", { reason });

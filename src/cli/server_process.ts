@@ -1,6 +1,6 @@
 /**
- * The process of a server: its log, API keys, port, process-id file, and the signals to stop. Also reports its start,
- * on standard output, in the log with `--log-format json`, or to the router that started it.
+ * The process of a server: its log, API keys, port, process-id file, and the signals to stop. Also reports the start of
+ * the server: on standard output, in the log with `--log-format json`, or to the router that started the server.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import { configureLog, log, stderrQueue } from "../base/log.ts";
 import { isLoopback } from "../server/http/locality.ts";
 import type { RunningServer } from "../server/http/server.ts";
 import type { FlagTable, FlagValues } from "./command.ts";
-import { defaultBodyBytes, readApiKeys } from "./flag_values.ts";
+import { chooseBodyBytes, readApiKeys } from "./flag_values.ts";
 import { readMemoryLimit } from "../base/memory_limit.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import { warnOfServiceLinks } from "./parse.ts";
@@ -61,8 +61,8 @@ export class ServerProcess {
   #pidFile: PidFile | undefined;
 
   /**
-   * Configures the log and reads the keys. From now on, a first signal requests the stop and a second one ends the
-   * process. An unhandled signal would leave the process-id file behind.
+   * Configures the log and reads the keys. From now on, a first signal requests the stop, and a second one ends the
+   * process after removing the process-id file, which an unhandled signal would leave behind.
    *
    * @throws {StartupError} when the keys cannot be read.
    */
@@ -97,7 +97,7 @@ export class ServerProcess {
       ui: flags.ui,
     };
     this.bodyBytes = flags.bodyMemoryMb === undefined
-      ? defaultBodyBytes(readMemoryLimit())
+      ? chooseBodyBytes(readMemoryLimit())
       : flags.bodyMemoryMb * 2 ** 20;
   }
 
@@ -152,7 +152,7 @@ export class ServerProcess {
   }
 }
 
-/** Reports on one server. */
+/** Reports the start of one server. */
 export class StartReport {
   readonly #format: LogFormat;
   readonly #url: string;
@@ -177,7 +177,7 @@ export class StartReport {
     );
   }
 
-  /** Reports that the model cannot be loaded. Comes after the log line about it, for readers of the last line. */
+  /** Reports that the model cannot be loaded. The log has a line about it already; this line says what to do. */
   failed(reason: string): void {
     if (this.#format === "json") return;
     const end = /[.!?)]$/.test(reason) ? "" : ".";
@@ -216,7 +216,7 @@ function describeContext({ contextLength, maxModelLength = contextLength }: Mode
   return `${maxModelLength} tokens${isShorter ? ` of the model's ${contextLength}` : ""}`;
 }
 
-/** Tells the router about the model's state, and learns from it when to stop. */
+/** Tells the router about the model's state, and learns from the router when to stop. */
 export class RouterLink {
   private constructor() {}
 
@@ -225,7 +225,7 @@ export class RouterLink {
     return Deno.env.get(ROUTER_VARIABLE) === undefined ? undefined : new RouterLink();
   }
 
-  /** Calls `listener` when the router closes its end of standard input, or was killed. */
+  /** Calls `listener` when the router closes its end of standard input, or is killed. */
   onEnd(listener: () => void): void {
     Deno.stdin.readable.pipeTo(new WritableStream()).then(listener, listener);
   }

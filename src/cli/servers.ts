@@ -33,21 +33,22 @@ export async function ps({ json }: { readonly json: boolean }): Promise<number> 
   return 0;
 }
 
-/** Longer than a server waits for its requests and its device. */
+/** Longer than a server with the default `--drain-seconds` needs to stop. */
 const STOP_TIMEOUT_MS = 10_000;
 const LOOK_EVERY_MS = 50;
 
 /**
  * Stops the server on `port`, or the only server, and waits until it is gone.
  *
- * @returns 0 when it is.
- * @throws {StartupError} when there is no server, there are several, or it does not stop.
+ * @returns 0 when the server is gone.
+ * @throws {StartupError} when there is no such server, there are several and no port is given, or the server does not
+ * stop in time.
  */
 export async function stop(port: string | undefined): Promise<number> {
   const server = chooseServer(await findRunning(), port);
   await askToStop(server);
   const deadline = performance.now() + STOP_TIMEOUT_MS;
-  // The file is removed last. The process itself may remain until its parent reaps it.
+  // A stopping server removes its file last. The process itself may remain until its parent reaps it.
   while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
     if (performance.now() > deadline) {
       throw new StartupError(
@@ -75,11 +76,11 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
   }
   const where = port === undefined ? "" : ` on port ${port}`;
   const others = servers.length === 0 ? "" : `; there are ${known}`;
-  throw new StartupError(`No server is running${where}${others}.${namedByPid(servers, port)}`);
+  throw new StartupError(`No server is running${where}${others}.${explainPid(servers, port)}`);
 }
 
-/** If a process id was given as the port, a sentence that says so and names the port; otherwise empty. */
-function namedByPid(servers: readonly RunningServer[], port: string | undefined): string {
+/** Returns a sentence with the right port if a process id was given as the port, or else an empty text. */
+function explainPid(servers: readonly RunningServer[], port: string | undefined): string {
   const meant = servers.find(({ pid }) => pid === Number(port));
   return meant === undefined ? "" : ` ${port} is a process id; its port is ${meant.port}.`;
 }

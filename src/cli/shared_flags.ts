@@ -24,7 +24,7 @@ export const WEIGHTS_FLAGS = {
   }),
   dtype: choice({
     values: DTYPES,
-    help: "Weights to load. Default: the best of the model's weights for the device.",
+    help: "Data type of the weights to load. Default: the best that the model has for the device.",
   }),
   kind: choice({
     values: MODEL_KINDS,
@@ -42,7 +42,7 @@ export const CPU_FLAGS = {
     values: CPU_RUNTIMES,
     fallback: "auto",
     help: "Build of ONNX Runtime that runs models on the CPU. native: " +
-      "onnxruntime-node. web: onnxruntime-web, much slower. auto: native, or web where that does " +
+      "onnxruntime-node. web: onnxruntime-web, much slower. auto: native, or web if native does " +
       "not load.",
   }),
   cpuThreads: integer({

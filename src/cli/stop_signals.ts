@@ -10,8 +10,8 @@ const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   : ["SIGINT", "SIGTERM", ...endsWithTerminal() ? ["SIGHUP" as const] : []];
 
 /**
- * Whether closing the terminal ends the process. Under `nohup` it does not, but a listener for SIGHUP would change
- * that.
+ * Whether closing the terminal ends the process. Under `nohup` it does not, and then there must be no listener for
+ * SIGHUP that ends it.
  */
 function endsWithTerminal(): boolean {
   try {
@@ -34,8 +34,8 @@ const EXIT_CODES: Partial<Record<Deno.Signal, number>> = {
 };
 
 /**
- * At a signal to stop, calls `leave` and then lets the signal end the process, so that a script that waits for it ends
- * too. A second signal ends the process at once.
+ * At a signal to stop, calls `leave` and then lets the signal end the process, so that a shell script that waits for
+ * the process ends too. A second signal ends the process at once.
  */
 export function leaveOnStopSignal(leave: () => Promise<void>): void {
   keepIgnoringHangups();
@@ -64,8 +64,8 @@ function keepIgnoringHangups(): void {
 /**
  * Calls `listener` at each signal that asks the process to stop, with the exit code that belongs to the signal.
  *
- * @param options.onHangup called instead at SIGHUP in a process without a terminal, where it cannot mean that the
- * terminal closed.
+ * @param options.onHangup called instead of `listener` at SIGHUP in a process without a terminal, where the signal
+ * cannot mean that the terminal was closed.
  */
 export function onStopSignal(
   listener: (signal: Deno.Signal, exitCode: number) => void,

@@ -26,6 +26,7 @@ import {
   requireConfigOrGraphs,
 } from "./model_folder.ts";
 
+/** How long to wait for the hub if a complete cache can be used instead. */
 const IMPATIENT_MS = 5_000;
 
 /** Which of a model's files are needed. */
@@ -49,14 +50,14 @@ export interface AcquireOptions extends DownloadOptions {
 /** A complete snapshot in the cache. */
 interface Cached {
   readonly folder: string;
-  /** Whether the hub may have weights that suit the device better. The hub has not been asked yet. */
+  /** Whether the hub may have weights that suit the device better: it has not been asked for them yet. */
   readonly isSecondBest: boolean;
 }
 
 /**
  * Gets the files that a model needs.
  *
- * @throws {StartupError} when it is not in the cache and cannot be downloaded; see {@linkcode downloadFiles}.
+ * @throws {StartupError} when the model is not in the cache and cannot be downloaded; see {@linkcode downloadFiles}.
  */
 export async function acquireModel(
   { hubId, ...model }: HubModel,
@@ -102,7 +103,7 @@ async function findCached(
     needed = options.chooseFiles(await openAnyFolder(folder));
     for (const graph of needed.graphs) await requireWeights(folder, graph);
   } catch {
-    // Something is missing. The download gets it, or says why it cannot.
+    // A file is missing. The download gets it, or reports why it cannot.
     return undefined;
   }
   const notes = join(repositoryFolder(cacheFolder, hubId), ".no_exist", basename(folder));
@@ -131,7 +132,6 @@ async function download(
   { mayFallBack, ...options }: AcquireOptions & { readonly mayFallBack: boolean },
 ): Promise<string> {
   const { settings, signal, pause } = options;
-  // Without a network, a complete cache must be used without delay.
   const repository = mayFallBack
     ? await fetchRepository(
       { ...settings, stallMs: Math.min(settings.stallMs, IMPATIENT_MS) },
@@ -169,8 +169,8 @@ async function describeRepository(
 }
 
 /**
- * Explains that a repository has no ONNX graphs: the repositories of original models hold weights for PyTorch, and
- * others hold GGUF files.
+ * Explains that a repository has no ONNX graphs: repositories of original models hold weights for PyTorch, and others
+ * hold GGUF files.
  */
 async function explainNoGraphs(
   { id, files }: Repository,
@@ -188,6 +188,6 @@ async function explainNoGraphs(
   const advice = await adviseOnnx(id.name, { settings, except: `${id.owner}/${id.name}` });
   return new NoGraphsError(
     `${showHubId(id)} has no ONNX graphs${has}. Hearth serves models in the layout of ` +
-      `transformers.js, whose names on the hub often end in -ONNX. ${advice}`,
+      `transformers.js; the names of such models on the hub often end in -ONNX. ${advice}`,
   );
 }

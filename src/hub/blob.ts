@@ -43,11 +43,11 @@ export async function countCachedBytes(options: Omit<BlobOptions, "onBytes">): P
 }
 
 /**
- * Downloads a file unless the cache has it. One process at a time downloads; others wait for it.
+ * Downloads a file unless the cache has it. Only one process at a time downloads a file; the others wait for it.
  *
  * @returns the path of the blob.
- * @throws {StartupError} with what to do, when the hub refuses, the connection fails again and again, or the checksum
- * differs from the hub's.
+ * @throws {StartupError} with what to do, when the hub refuses, the connection keeps failing, or the checksum differs
+ * from the hub's.
  */
 export async function downloadBlob(options: BlobOptions): Promise<string> {
   const { settings, repository, file, signal, onBytes } = options;
@@ -58,7 +58,7 @@ export async function downloadBlob(options: BlobOptions): Promise<string> {
       signal,
       onWait: () => log.info("another process downloads this file: waiting", { file: file.path }),
     });
-    // The previous holder of the lock may have downloaded it.
+    // The previous holder of the lock may have downloaded the file.
     if (await readSize(path) !== file.bytes) {
       using draft = await Draft.open(incompletePath(path), file);
       await fill(draft, options);
@@ -111,7 +111,7 @@ async function fill(draft: Draft, options: BlobOptions): Promise<void> {
   }
 }
 
-/** Appends the missing bytes. @throws {HubError} when the connection breaks. */
+/** Appends the missing bytes to the draft. @throws {HubError} when the hub refuses, or the connection breaks. */
 async function receive(draft: Draft, options: BlobOptions): Promise<void> {
   const { settings, repository, file, signal, onBytes } = options;
   const { id, commit } = repository;
@@ -125,7 +125,7 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
       headers: { "accept-encoding": "identity", range: `bytes=${draft.bytes}-` },
       signal: stall.signal,
     });
-    await goTo(draft, response);
+    await matchStart(draft, response);
     for await (const chunk of response.body ?? []) {
       stall.reset();
       // More bytes than expected are an error: an endless response must not fill the disk.
@@ -140,13 +140,17 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
       throw new HubError(error.message);
     }
     if (error instanceof StartupError) throw error;
-    throw brokenOff(options, { at: draft.bytes, error, hasStalled: stall.signal.aborted });
+    throw explainBreak(options, { at: draft.bytes, error, hasStalled: stall.signal.aborted });
   }
-  if (draft.bytes < file.bytes) throw brokenOff(options, { at: draft.bytes });
+  if (draft.bytes < file.bytes) throw explainBreak(options, { at: draft.bytes });
 }
 
-/** Truncates the draft to the byte at which the response begins, because servers may ignore the requested range. */
-async function goTo(draft: Draft, { status, headers }: Response): Promise<void> {
+/**
+ * Clears the draft if the response is the whole file, because servers may ignore the requested range.
+ *
+ * @throws {HubError} when the response is a range that does not begin at the end of the draft.
+ */
+async function matchStart(draft: Draft, { status, headers }: Response): Promise<void> {
   if (status !== HTTP_PARTIAL_CONTENT) return await draft.clear();
   const range = headers.get("content-range") ?? "";
   if (Number(/^bytes (\d+)-/.exec(range)?.[1]) === draft.bytes) return;
@@ -158,7 +162,7 @@ async function goTo(draft: Draft, { status, headers }: Response): Promise<void> 
   );
 }
 
-function brokenOff(
+function explainBreak(
   { file, repository, settings }: BlobOptions,
   { at, error, hasStalled = false }: { at: number; error?: unknown; hasStalled?: boolean },
 ): HubError {
@@ -174,7 +178,7 @@ function brokenOff(
   );
 }
 
-/** Aborts its signal when no data arrived for some time, or when the given signal aborts. */
+/** A signal that aborts when no data has arrived for some time, or when the given signal aborts. */
 class StallWatch implements Disposable {
   readonly #controller = new AbortController();
   readonly #stallMs: number;

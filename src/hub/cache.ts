@@ -1,8 +1,8 @@
 /**
  * The Hugging Face cache of this machine, shared with Python's huggingface_hub and other tools:
  * `models--owner--name/refs/<revision>` holds a commit, and `models--owner--name/snapshots/<commit>/` its files, each a
- * link to `models--owner--name/blobs/<checksum>`. The cache's folder and the hub's address and token are read from the
- * same environment variables as in huggingface_hub.
+ * link to `models--owner--name/blobs/<checksum>`. The environment variables for the cache's folder and for the hub's
+ * address and token are those of huggingface_hub.
  *
  * @see https://huggingface.co/docs/huggingface_hub/guides/manage-cache
  * @module
@@ -55,7 +55,7 @@ function findHubHome(environment: Environment): string {
 
 /**
  * The folder of the cache, from the variables that huggingface_hub reads too: `HF_HUB_CACHE`, or else a folder below
- * {@linkcode findHubHome}.
+ * the one that {@linkcode findHubHome} returns.
  */
 export function findCacheFolder(environment: Environment): string {
   return environment["HF_HUB_CACHE"] || join(findHubHome(environment), "hub");
@@ -123,7 +123,7 @@ async function readTextIfThere(path: string): Promise<string | undefined> {
 
 export interface CachedModel {
   readonly id: HubId;
-  /** Bytes of all its revisions, and of partial downloads. */
+  /** Bytes of all revisions, and of partial downloads. */
   readonly bytes: number;
   /** The folder of one revision, `main` if present; `undefined` if there is no snapshot. */
   readonly folder: string | undefined;
@@ -143,10 +143,11 @@ export async function scanModel(cacheFolder: string, id: HubId): Promise<CachedM
 }
 
 /**
- * Bytes of all files below a folder; targets of links are not counted twice.
+ * Counts the bytes of all files below a folder. Symbolic links are not counted, and a file with several hard links is
+ * counted once.
  *
- * @param counted files with several names that were already counted. On Windows their numbers are rounded, so the size
- * belongs to the key.
+ * @param counted the files with several hard links that were counted, as inode number and size: on Windows, inode
+ * numbers are rounded, so that two files may have the same one.
  */
 export async function measureFolder(folder: string, counted = new Set<string>()): Promise<number> {
   let bytes = 0;
@@ -161,7 +162,7 @@ export async function measureFolder(folder: string, counted = new Set<string>())
       if (ino !== null && nlink !== 1) counted.add(key);
     }
   } catch (error) {
-    // Another process may remove the folder meanwhile.
+    // Another process may remove the folder in the meantime.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return bytes;
@@ -180,7 +181,7 @@ async function anySnapshot(repository: string): Promise<string | undefined> {
 const DEFAULT_ENDPOINT = "https://huggingface.co";
 const DEFAULT_TIMEOUT_SECONDS = 30;
 
-/** How to reach the hub. */
+/** How to reach the hub, and how to cache its files. */
 export interface HubSettings {
   /** `HF_ENDPOINT`, without a trailing slash. */
   readonly endpoint: string;
@@ -196,8 +197,9 @@ export interface HubSettings {
 }
 
 /**
- * Reads the settings from the environment. `offline` comes from the command line; it or `HF_HUB_OFFLINE` turns requests
- * off.
+ * Reads the settings from the environment.
+ *
+ * @param options.offline the flag of the command line. It turns requests off, as `HF_HUB_OFFLINE` does.
  */
 export function readHubSettings(
   environment: Environment = Deno.env.toObject(),

@@ -1,6 +1,6 @@
 /**
- * Writes the Hugging Face cache: files that are being downloaded and their locks, links of snapshots to blobs,
- * references, and markers of files that a revision does not have.
+ * Writes the Hugging Face cache: files that are being downloaded, their locks, the links from snapshots to blobs,
+ * references, and markers for files that a revision does not have.
  *
  * @module
  */
@@ -30,7 +30,7 @@ export class Draft implements Disposable {
     this.#hash = beginDigest(target);
   }
 
-  /** Opens the file at `path`, and continues after what an earlier process wrote. */
+  /** Opens the file at `path`, which an earlier process may have begun, in order to continue it. */
   static async open(path: string, target: HubFile): Promise<Draft> {
     const file = await Deno.open(path, { create: true, read: true, write: true });
     const draft = new Draft(path, target, file);
@@ -50,7 +50,7 @@ export class Draft implements Disposable {
     this.bytes += chunk.length;
   }
 
-  /** Whether the size and digest match the hub's. May be called once. */
+  /** Whether the size and the digest match the hub's. May be called once for each attempt. */
   isRight(): boolean {
     const { bytes, digest } = this.#target;
     return this.bytes === bytes && this.#hash.digest("hex") === digest.hex;
@@ -167,8 +167,8 @@ export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Rep
 }
 
 /**
- * Makes a blob visible as a file of a revision: as a symbolic link, or else as a hard link. On Windows only some users
- * may create symbolic links. Where both are refused or not wanted, it is a copy.
+ * Makes a blob visible as a file of a revision: by a symbolic link, or else a hard link, because on Windows only some
+ * users may create symbolic links. If both are refused, or links are turned off, the blob is copied.
  */
 export async function linkInSnapshot(
   settings: HubSettings,

@@ -1,6 +1,6 @@
 /**
  * Short names (aliases) for models on the Hugging Face hub, the built-in models, and suggestions of ONNX models in
- * place of other formats. Aliases are a convenience: any hub id or folder works too.
+ * place of models in other formats. Aliases are a convenience: any hub id or folder works too.
  *
  * @module
  */
@@ -34,7 +34,7 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
     "qwen2-vl-2b": "onnx-community/Qwen2-VL-2B-Instruct",
     "qwen2.5-vl-3b": "onnx-community/Qwen2.5-VL-3B-Instruct-ONNX",
     "qwen3-vl-2b": "onnx-community/Qwen3-VL-2B-Instruct-ONNX",
-    // Each size also has another export, with which prompts take many times as long.
+    // There is another export of each size, with which prompts take many times as long.
     "qwen3.5-0.8b": "onnx-community/Qwen3.5-0.8B-ONNX-OPT",
     "qwen3.5-2b": "onnx-community/Qwen3.5-2B-ONNX-OPT",
     "qwen3.5-4b": "onnx-community/Qwen3.5-4B-ONNX-OPT",
@@ -212,7 +212,7 @@ function findOnnxModels(name: string): OnnxModel[] {
 }
 
 /**
- * Compares a wanted name with an entry of the catalogue. They are related if they begin with the same word, and the
+ * Compares a wanted name with an entry of the catalogue. The two are related if they begin with the same word, and the
  * entry has the wanted version and every other wanted word. The size may differ.
  */
 function compare(
@@ -233,7 +233,7 @@ function compare(
   }
   const numMore = own.filter((word) => !wanted.includes(word) && !isSize(word)).length;
   const hasSize = wanted.some(isSize);
-  // A name without a size matches every size. A name without "vl" does not match a vision model.
+  // A name without a size is not the same as an entry with one, nor a name without "vl" as a vision model.
   const isSame = numEqual === wanted.length && numMore === 0 && (hasSize || !own.some(isSize));
   return { isRelated, isSame, score: 2 * numEqual - numMore };
 }

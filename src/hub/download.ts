@@ -37,9 +37,9 @@ export interface DownloadOptions extends RetryOptions {
 /**
  * Downloads files of a revision, and links them into the cache's snapshot once all are complete.
  *
- * @param paths files of the repository, with the graph last: a snapshot with a graph counts as complete.
+ * @param paths files of the repository, with the graphs last: a snapshot with a graph counts as complete.
  * @returns the snapshot's folder.
- * @throws {StartupError} when the disk has too little space, the hub refuses, or the connection fails for good.
+ * @throws {StartupError} when the disk has too little space, the hub refuses, or the connection keeps failing.
  */
 export async function downloadFiles(
   repository: Repository,
@@ -122,7 +122,7 @@ async function downloadBlobs(
   signal.throwIfAborted();
 }
 
-/** Adds up the progress of the files. */
+/** Adds up the progress of the files, and reports it. */
 class Report {
   readonly #onProgress: DownloadOptions["onProgress"];
   readonly #files: ReadonlyMap<string, HubFile>;
@@ -179,7 +179,8 @@ export class TransferMeter {
   }
 
   /**
-   * Records the number of bytes at a time. A number that falls, because a file was restarted, resets the measurement.
+   * Records how many bytes have arrived at a time. A number that falls, because a file was restarted, resets the
+   * measurement.
    */
   record(bytes: number, atMs: number): TransferPace {
     if (bytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
@@ -199,9 +200,10 @@ export class TransferMeter {
 /** Thrown when the disk has too little space for a download. */
 class NoSpaceError extends StartupError {}
 
+/** Time between two attempts of a download for which the disk had no space. */
 const ASK_AGAIN_MS = 30_000;
 
-/** Whether the disk was full, at any level of an error's causes: ENOSPC, EDQUOT, ERROR_DISK_FULL. */
+/** Whether an error or one of its causes says that the disk is full: ENOSPC, EDQUOT or ERROR_DISK_FULL. */
 function isNoSpace(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return error instanceof NoSpaceError || /\(os error (28|122|112)\)/.test(error.message) ||
@@ -209,9 +211,9 @@ function isNoSpace(error: unknown): boolean {
 }
 
 /**
- * Downloads, and retries every half a minute while there is no disk space for it. Everything received so far is kept.
+ * Runs a download, and repeats it every 30 seconds while there is no disk space for it. What has arrived is kept.
  *
- * @param options.onFull called with the reason each time.
+ * @param options.onFull called with the reason each time the disk is full.
  * @throws every other error of `download`.
  */
 export async function waitForSpace<T>(

@@ -8,7 +8,7 @@ import { VERSION } from "../base/config.ts";
 import type { HubSettings } from "./cache.ts";
 import { sleep } from "../base/timing.ts";
 
-/** Maximum number of bytes that are read of the body of a refusal. */
+/** Maximum number of bytes that are read from the body of a refusal. */
 const MAX_REASON_BYTES = 64 * 2 ** 10;
 
 /** An error of the hub, or of the connection to it. */
@@ -83,7 +83,7 @@ export async function askHub(settings: HubSettings, request: HubRequest): Promis
   throw await explainRefusal(response, settings, subject);
 }
 
-/** Errors of `fetch` have the actual reason in their cause, or after the address. */
+/** Extracts the reason from an error of `fetch`, which has it in its cause, or after the address. */
 function describeError(error: unknown): string {
   const { message, cause } = error as Error;
   const text = cause instanceof Error ? cause.message : message;
@@ -144,7 +144,7 @@ function adviseOn(
   return "Try again later.";
 }
 
-/** Parses seconds or a date. */
+/** Converts a `Retry-After` header, which gives seconds or a date, to milliseconds from now. */
 function readRetryAfter(value: string | null): number | undefined {
   if (value === null) return undefined;
   const seconds = Number(value);
@@ -183,7 +183,7 @@ export async function readBounded(
 
 /** Shortens a text to one line for a message, without characters that a terminal would interpret. */
 export function cleanText(text: string): string {
-  // Cut first, since each step below takes the whole text.
+  // Cut first, so that the steps below do not process a long text.
   const clean = text.slice(0, 4 * MAX_SHOWN).replaceAll(UNSEEN, " ").trim();
   const points = [...clean];
   return points.length <= MAX_SHOWN ? clean : `${points.slice(0, MAX_SHOWN).join("")}…`;

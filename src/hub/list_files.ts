@@ -14,7 +14,7 @@ const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model|wav)$|[._]data(_\d
 function requireRegular(entry: Deno.DirEntry, path: string): void {
   if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return;
   const target = entry.isSymlink ? stat(path) : undefined;
-  // A dangling link is reported by the reader.
+  // A dangling link is reported when the file is read.
   if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) return;
   throw new StartupError(`${path} is a FIFO, a socket or a device: want a regular file.`);
 }
@@ -33,11 +33,11 @@ const MAX_DEPTH = 4;
 const MAX_FILES = 20_000;
 
 /**
- * Lists the files in a folder, and a few levels below it, by their paths. Leaves out folders whose names begin with a
- * dot.
+ * Lists the paths of the files in a folder and in its subfolders, a few levels deep. Leaves out subfolders whose names
+ * begin with a dot.
  *
- * @throws {StartupError} when the folder cannot be read, something in it is not a regular file, or a link leads out of
- * it.
+ * @throws {StartupError} when the folder cannot be read or holds too many files, when a model file in it is a FIFO, a
+ * socket or a device, or when a link leads out of the folder.
  */
 export async function listFiles(path: string): Promise<Set<string>> {
   const files = new Set<string>();
@@ -95,7 +95,7 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
     else if (depth < MAX_DEPTH && !isHidden) await addFiles(files, path, `${below}${entry.name}/`);
     if (files.size > MAX_FILES) {
       throw new StartupError(
-        `${path} holds more than ${MAX_FILES} files, so it is not a model's folder: name that folder itself.`,
+        `${path} holds more than ${MAX_FILES} files, so it is not a model's folder: name the model's own folder.`,
       );
     }
   }

@@ -38,7 +38,7 @@ export interface ModelFolder {
   readonly path: string;
   /** The folder's own files, and those a few levels below it (`onnx/model.onnx`). */
   readonly files: ReadonlySet<string>;
-  /** The subfolder that holds the settings, next to a graph, if the folder itself has none. */
+  /** The subfolder that holds the settings next to a graph, if the folder itself has no settings. */
   readonly settingsIn?: string | undefined;
   /** The content of `config.json`, with fields that `genai_config.json` adds. */
   readonly config: Json;
@@ -120,7 +120,7 @@ export async function describeFolder(
   return { ...listed, config: withGenaiConfig(config, identity["genai_config.json"]), identity };
 }
 
-/** The path of a settings file in a folder: its own, or the one next to a graph; `undefined` if there is none. */
+/** Finds a settings file in the folder itself or next to a graph. @returns its path; `undefined` if there is none. */
 export function locate({ files, settingsIn }: ModelFolder, name: string): string | undefined {
   if (files.has(name)) return name;
   const beside = settingsIn === undefined ? undefined : `${settingsIn}/${name}`;
@@ -128,7 +128,7 @@ export function locate({ files, settingsIn }: ModelFolder, name: string): string
 }
 
 /**
- * Finds the settings of a folder without its own: the first subfolder with a tokenizer and a graph or
+ * Finds the settings of a folder that has no tokenizer itself: the first subfolder with a tokenizer and a graph or
  * genai_config.json.
  */
 function findSettings(files: ReadonlySet<string>): string | undefined {
@@ -141,7 +141,7 @@ function findSettings(files: ReadonlySet<string>): string | undefined {
 /**
  * Checks that a folder may be a model's.
  *
- * @throws {StartupError} when it cannot be read, or has neither `config.json` nor a graph.
+ * @throws {StartupError} when the folder cannot be read, or has neither `config.json` nor a graph.
  */
 export async function requireModelFolder(path: string): Promise<void> {
   requireConfigOrGraphs(path, (await listModelFiles(path)).files);
@@ -157,7 +157,7 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
   if (names.some((file) => file === "config.json" || file.endsWith(".onnx"))) return;
   throw new StartupError(
     `${path} has no config.json and no ONNX graph. Hearth runs models in the layout of ` +
-      "transformers.js, whose names on the Hugging Face hub often end in -ONNX.",
+      "transformers.js; the names of such models on the Hugging Face hub often end in -ONNX.",
   );
 }
 
@@ -201,11 +201,11 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
 }
 
 /**
- * Matches a string, or a number that Python writes although JSON has none. A string that is not closed extends to the
- * end of the text: otherwise each quotation mark in it would be tried as the start of a string.
+ * Matches a string, or a number that Python writes although JSON does not allow it. A string that is not closed extends
+ * to the end of the text: otherwise each quotation mark in it would be tried as the start of a string.
  */
 const PYTHON_NUMBER = /"[^"\\]*(?:\\[^][^"\\]*)*(?:"|\\?$)|-?Infinity|NaN/g;
-/** How JSON spells such numbers: one that is too large is read as infinite. */
+/** Replacements that JSON allows: `JSON.parse` reads a number that is too large as infinite. */
 const PYTHON_NUMBERS: Readonly<Record<string, string>> = {
   "Infinity": "1e999",
   "-Infinity": "-1e999",
@@ -249,13 +249,14 @@ export function externalDataFiles(folder: ModelFolder, graphPath: string): strin
   return [...folder.files].filter((file) => file.startsWith(prefix) || file === other).sort();
 }
 
-/** Fields of `model` and `model.decoder` in `genai_config.json`, by their names in `config.json`. */
+/** Fields of `model` in `genai_config.json`, by their names in `config.json`. */
 const MODEL_FIELDS = {
   vocab_size: "vocab_size",
   max_position_embeddings: "context_length",
   bos_token_id: "bos_token_id",
   pad_token_id: "pad_token_id",
 } as const;
+/** Fields of `model.decoder` in `genai_config.json`, by their names in `config.json`. */
 const DECODER_FIELDS = {
   hidden_size: "hidden_size",
   head_dim: "head_size",

@@ -39,7 +39,7 @@ const Sibling = z.object({
   blobId: z.hex().length(40),
   lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
 });
-/** The longest path that is accepted. It is macOS's limit; Linux's is higher. */
+/** Maximum length of a path that is accepted: the limit of macOS, which is lower than that of Linux. */
 const MAX_PATH = 1024;
 
 const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });
@@ -118,7 +118,7 @@ interface Digest {
   readonly hex: string;
 }
 
-/** The longest response that is read, enough for a repository of 100,000 files. */
+/** Maximum size of a response that is read: enough for a repository of 100,000 files. */
 const MAX_BYTES = 32 * 2 ** 20;
 
 /** A request to the hub's API. */
@@ -134,7 +134,7 @@ interface ApiQuestion {
  *
  * @returns the JSON; `undefined` if the response is not JSON.
  * @throws {HubError} as {@linkcode askHub} does, and when there is no response in time.
- * @throws {StartupError} for a response that does not end.
+ * @throws {StartupError} for a response that is too long.
  */
 async function askApi(settings: HubSettings, question: ApiQuestion): Promise<unknown> {
   const { url, subject, signal } = question;
@@ -181,8 +181,8 @@ const IMPATIENT_MS = 5_000;
 /**
  * Searches the hub.
  *
- * @param filter a tag that models have: `onnx`, or the library `transformers.js`.
- * @returns their ids; none if the hub does not answer.
+ * @param filter a tag of the models to find: `onnx`, or the library `transformers.js`.
+ * @returns the ids of the models; none if the hub does not answer.
  */
 export async function searchHub(
   settings: HubSettings,

@@ -42,8 +42,8 @@ interface NameOptions {
 }
 
 /**
- * Resolves a name by trying, in order: the address of a page on the hub, a built-in name, a folder, a catalogue alias,
- * `owner/name[@revision]`. A name that can only be a path is only looked up as a folder.
+ * Resolves a name by trying, in order: the address of a page on the hub, a built-in name, a folder or graph, a
+ * catalogue alias, `owner/name[@revision]`. A name that can only be a path is not looked up as an alias or on the hub.
  *
  * @returns a model with its folder, or a hub model that may not be in the cache.
  * @throws {StartupError} when nothing matches. The message says where the name was looked up, and which names are
@@ -140,7 +140,7 @@ function otherSpellings(name: string): string[] {
   return kebab === name ? [] : [kebab];
 }
 
-/** Whether a name can only be a path, so that no other lookup is needed. */
+/** Whether a name can only be a path. */
 function looksLikePath(name: string): boolean {
   return isAbsolute(name) || /^\.{0,2}[\\/]|\.onnx$/.test(name);
 }
@@ -201,8 +201,8 @@ const OTHER_PAGES = ["datasets", "spaces", "collections", "papers", "docs", "blo
  * `hf.co/Xenova/modnet` become `Xenova/modnet`.
  *
  * @param endpoint address of another hub, whose pages are accepted too.
- * @returns `owner/name`, followed by `@revision` if it is not `main`, or by `:tag` if the address ends like Ollama's
- * names of hub models. `undefined` if the text is not an address.
+ * @returns `owner/name`, followed by `@revision` unless that is `main`. An address in Ollama's format
+ * (`hf.co/owner/name:tag`) keeps its `:tag`. `undefined` if the text is not an address.
  * @throws {StartupError} for a page that is not about a model, or is on another site.
  */
 function readHubUrl(text: string, endpoint?: string): string | undefined {

@@ -36,8 +36,9 @@ interface ChatOptions {
 }
 
 /**
- * Runs the conversation until the user leaves. `onOpen` receives a function that restores the terminal, for signals
- * that end the process.
+ * Runs the conversation until the user leaves.
+ *
+ * @param onOpen receives a function that restores the terminal, to be called when a signal ends the process.
  */
 export async function chat(
   options: ChatOptions,
@@ -70,7 +71,7 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** Images, sounds and documents for the next message. An OCR model reads the last image or document again. */
+  /** Images, sounds and documents for the next message. For an OCR model, the last image or document is kept. */
   #attachments: FilePart[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {

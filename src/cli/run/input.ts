@@ -17,7 +17,7 @@ export interface RunInput {
   readonly isFile: boolean;
 }
 
-/** Matches the file extensions that models take, and other common ones. */
+/** Matches the extensions of files that models take, and other common extensions. */
 const EXTENSION = new RegExp(
   "\\.(txt|md|json|jsonl|csv|html|xml|pdf|" +
     "wav|mp3|flac|ogg|oga|opus|m4a|m4b|aac|aiff?|aifc|mp4|mov|webm|mka|mkv|amr|caf|wma|" +
@@ -40,7 +40,7 @@ export async function readInputs(given: readonly string[]): Promise<readonly Run
   return inputs;
 }
 
-/** Refuses empty input: it usually comes from an unset variable of a shell script or a command that failed. */
+/** Refuses an empty input, which usually comes from an unset variable of a shell script or a command that failed. */
 function requireContent(input: RunInput): void {
   if (!isText(input) || decodeText(input) !== "") return;
   const name = input.isFile ? input.name : `-i "${input.name}"`;

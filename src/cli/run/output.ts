@@ -13,10 +13,10 @@ import type { RunInput } from "./input.ts";
 
 /** A destination of results. */
 export interface Output {
-  /** Writes part of the result. @throws {StartupError} when bytes would go to a terminal, or cannot be written. */
+  /** Writes a part of the result. @throws {StartupError} when bytes would go to a terminal, or cannot be written. */
   write(chunk: string | Uint8Array): void;
   /**
-   * Called when everything is written. Only now does a file appear, or is its content replaced.
+   * Called when everything is written. Only now is an output file created, or its content replaced.
    *
    * @throws {StartupError} as `write` does.
    */
@@ -46,8 +46,8 @@ export function requireExtension(kind: ModelKind, path: string): void {
 }
 
 /**
- * Opens an output. Checks whether the path can be written, before a model is loaded. The file itself stays untouched
- * until the end, so that no failure leaves an empty or incomplete file.
+ * Opens an output, and checks whether its path can be written, which is better known before a model is loaded. A file
+ * stays untouched until the end, so that no failure leaves an empty or incomplete file.
  *
  * @param path `-` or `undefined` for standard output.
  * @throws {StartupError} when it cannot be written.
@@ -87,7 +87,7 @@ function replaceFile(path: string, bytes: Uint8Array): void {
     try {
       Deno.removeSync(path);
     } catch {
-      // It was not created, or cannot be removed either: the error above says why.
+      // The file was not created, or cannot be removed either. The first error says why.
     }
     throw new StartupError(`${path} cannot be written: ${(error as Error).message}`);
   }
@@ -157,7 +157,7 @@ function findUnused(name: string, used: readonly string[]): string {
 }
 
 /**
- * Writes each chunk to the next of these files, and creates missing folders.
+ * Opens an output that writes each chunk to the next of these files, and creates missing folders.
  *
  * @throws {StartupError} when a file cannot be written.
  */

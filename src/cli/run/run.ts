@@ -39,7 +39,7 @@ import { TimedSession } from "./timed_session.ts";
  *
  * @param options.prompt an input that comes before the inputs of the flags.
  * @returns 0 on success, 1 when the model could not be loaded.
- * @throws {StartupError} when there is no such model, or an input or the output path does not suit it.
+ * @throws {StartupError} when there is no such model, or when an input, a flag or the output path does not suit it.
  */
 export async function run(
   name: string,
@@ -101,7 +101,7 @@ export async function run(
   try {
     const startMs = performance.now();
     session.start();
-    if (!await untilReady(session, progressLine)) return 1;
+    if (!await waitUntilReady(session, progressLine)) return 1;
     await progressLine.remove();
     const asked = flags.verbose ? new TimedSession(session, performance.now() - startMs) : session;
     if (isChat) await chat({ ...flags, session: asked }, (close) => closeChat = close);
@@ -143,8 +143,8 @@ async function findKind({ folder }: ResolvedModel): Promise<ModelKind> {
   return identifyFamily(await openAnyFolder(folder)).kind;
 }
 
-/** Waits for the model. @returns whether it was loaded; if not, the log says why. */
-async function untilReady(session: Session, progressLine: ProgressLine): Promise<boolean> {
+/** Waits until the model is loaded. @returns false if it cannot be loaded; the log then says why. */
+async function waitUntilReady(session: Session, progressLine: ProgressLine): Promise<boolean> {
   const unsubscribe = session.onStateChange((state) => {
     if (state.phase === "loading" && state.progress) progressLine.show(state.progress);
     else progressLine.clear();
@@ -154,7 +154,7 @@ async function untilReady(session: Session, progressLine: ProgressLine): Promise
   return session.state.phase === "ready";
 }
 
-/** Kinds of models that make one file of each input. */
+/** Kinds of models that produce one file for each input. */
 const FILE_KINDS: readonly ModelKind[] = ["matting"];
 
 async function writeResult(

@@ -55,7 +55,7 @@ async function* writeReply(task: RunTask) {
   yield* streamReply(task, texts.length === parts.length ? texts.join("\n\n") : parts);
 }
 
-/** Yields the answer to one message of texts, images, PDF files and, if the model hears, sounds, in order. */
+/** Yields the answer to one message that holds all inputs in order: texts, images, PDF files, and sounds if possible. */
 async function* writeReplyToImages(task: RunTask) {
   const info = task.session.requireReady();
   const content = task.inputs.map((input): MessagePart =>

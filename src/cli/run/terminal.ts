@@ -136,7 +136,7 @@ export class ChatTerminal implements Disposable {
     this.close();
   }
 
-  /** Reads the next line, and lines pasted together with it; `undefined` when it was cancelled, or the user leaves. */
+  /** Reads the next line, and lines pasted together with it; `undefined` when the user cancels it or leaves. */
   async #readLines(prompt: string): Promise<string | undefined> {
     this.#editor.setPrompt(prompt);
     const typedAhead = this.#lines[0];
@@ -150,7 +150,7 @@ export class ChatTerminal implements Disposable {
         this.#lines.shift();
         texts.push(next.text);
         lastMs = next.atMs;
-        // Further lines of a paste arrive along with this one.
+        // Lets further lines of a paste arrive.
         await new Promise((resolve) => setTimeout(resolve, 0));
         continue;
       }

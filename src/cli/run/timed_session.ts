@@ -87,7 +87,7 @@ function describe(
   const { promptTokens, cachedTokens, completionTokens } = event.usage;
   const cached = cachedTokens > 0 ? ` (${cachedTokens} cached)` : "";
   const first = `first after ${seconds(waitedMs)}`;
-  // The time to the first token belongs to the prompt. An answer that comes all at once has no rate.
+  // The time until the first token is spent on the prompt. For an answer that arrives all at once, no rate is known.
   const rate = (completionTokens - 1) / ((tookMs - waitedMs) / 1000);
   const tokensPerSecond = isStreamed && completionTokens > 1 && Number.isFinite(rate)
     ? `, ${rate.toFixed(1)} tokens/s`

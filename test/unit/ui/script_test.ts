@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { BUILT, bundleHead, SCRIPT } from "../../../scripts/page.ts";
+import { BUILT, makeHead, SCRIPT } from "../../../scripts/page.ts";
 
 Deno.test("src/ui/built is built from the current sources (deno task page)", async () => {
   const script = await Deno.readTextFile(SCRIPT);
-  const head = await bundleHead();
+  const head = await makeHead();
   assert.equal(script.slice(0, head.length), head);
 });
 
