@@ -20,6 +20,7 @@ import {
   invalidAudio,
   MAX_AUDIO_HOURS,
   mixDown,
+  regroup,
   type Sound,
   type SoundReader,
   UnreadSoundError,
@@ -59,8 +60,6 @@ const FORMATS: readonly AudioFormat[] = [
 
 /** Longest time without yielding to other work of the thread. */
 const MAX_BUSY_MS = 10;
-
-const MAX_CHUNK_SAMPLES = 65_536;
 
 /** Options for decoding an audio file. */
 interface DecodeAudioOptions {
@@ -110,7 +109,7 @@ async function* decodeHere(
   let resampler: AudioResampler | undefined;
   let seconds = 0;
   let resumedMs = performance.now();
-  for await (const { channels, sampleRateHz: rateHz } of cutLong(guard(format, file, decoding))) {
+  for await (const { channels, sampleRateHz: rateHz } of regroup(guard(format, file, decoding))) {
     if (performance.now() - resumedMs > MAX_BUSY_MS) {
       await yieldToEvents();
       resumedMs = performance.now();
@@ -156,19 +155,6 @@ function detect(file: Uint8Array): AudioFormat {
   }
   const read = FORMATS.map(({ name }) => name);
   throw new UnreadSoundError(describeUnread(file, "audio", read));
-}
-
-/** Cuts long sounds: a few bytes of silence can expand to minutes, which must not be processed without yielding. */
-async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
-  for await (const sound of sounds) {
-    const length = sound.channels[0]?.length ?? 0;
-    for (let at = 0; at < length; at += MAX_CHUNK_SAMPLES) {
-      const channels = sound.channels.map((samples) =>
-        samples.subarray(at, at + MAX_CHUNK_SAMPLES)
-      );
-      yield { ...sound, channels };
-    }
-  }
 }
 
 /** Converts errors: any error that a decoder throws means that the file is damaged. */

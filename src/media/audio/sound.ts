@@ -91,6 +91,7 @@ export interface TrackTiming {
  * back until the track has ended.
  */
 const MAX_PADDING_SECONDS = 1;
+/** Longest chunk of silence, and of sound that is mixed without yielding. */
 const CHUNK_SAMPLES = 65_536;
 
 /**
@@ -158,6 +159,67 @@ async function* dropEnd(
 
 function getLength({ channels }: Sound): number {
   return channels[0]?.length ?? 0;
+}
+
+/** Channels are compared over at least this many samples, unless the sound is shorter. */
+const MIN_MIXED_SAMPLES = 16_384;
+
+/**
+ * Joins and cuts sounds to chunks of similar lengths. Channels are mixed chunk by chunk, and a few samples do not show
+ * whether channels cancel each other out. Long chunks must not be processed without yielding, and a few bytes of
+ * silence can expand to minutes.
+ */
+export async function* regroup(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
+  let held: Sound[] = [];
+  let numHeld = 0;
+  for await (const sound of sounds) {
+    const length = sound.channels[0]?.length ?? 0;
+    if (length === 0) continue;
+    const [first = sound] = held;
+    const isOther = first.sampleRateHz !== sound.sampleRateHz ||
+      first.channels.length !== sound.channels.length;
+    if (isOther) {
+      yield* cut(joinSounds(held));
+      held = [];
+      numHeld = 0;
+    }
+    held.push(sound);
+    numHeld += length;
+    if (numHeld < 2 * MIN_MIXED_SAMPLES) continue;
+    // What is held back is long enough to be the last chunk.
+    const joined = joinSounds(held);
+    yield* cut(slice(joined, 0, numHeld - MIN_MIXED_SAMPLES));
+    held = [slice(joined, numHeld - MIN_MIXED_SAMPLES, numHeld)];
+    numHeld = MIN_MIXED_SAMPLES;
+  }
+  if (numHeld > 0) yield* cut(joinSounds(held));
+}
+
+/** Joins sounds of the same sample rate and number of channels. */
+function joinSounds(sounds: readonly Sound[]): Sound {
+  const { channels, sampleRateHz } = sounds[0]!;
+  const length = sounds.reduce((sum, sound) => sum + sound.channels[0]!.length, 0);
+  const joined = channels.map((_, channel) => {
+    const samples = new Float32Array(length);
+    let at = 0;
+    for (const sound of sounds) {
+      samples.set(sound.channels[channel]!, at);
+      at += sound.channels[channel]!.length;
+    }
+    return samples;
+  });
+  return { channels: joined, sampleRateHz };
+}
+
+function slice({ channels, sampleRateHz }: Sound, start: number, end: number): Sound {
+  return { channels: channels.map((samples) => samples.subarray(start, end)), sampleRateHz };
+}
+
+/** Cuts a sound into equal chunks. */
+function* cut(sound: Sound): Generator<Sound, void> {
+  const length = sound.channels[0]!.length;
+  const step = Math.ceil(length / Math.ceil(length / CHUNK_SAMPLES));
+  for (let at = 0; at < length; at += step) yield slice(sound, at, at + step);
 }
 
 /** Largest magnitude of a sample: louder than any recording, and small enough that no spectrum overflows. */

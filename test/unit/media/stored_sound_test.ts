@@ -138,3 +138,15 @@ Deno.test("decodeAudio() uses the louder channel if the channels cancel each oth
   const silence = makeWav(new Float32Array(2_000), { numChannels: 2 });
   assert.ok((await decodeWhole(silence)).every((sample) => sample === 0));
 });
+
+Deno.test("decodeAudio() averages channels that only cancel each other for a few samples", async () => {
+  // WAV is decoded in chunks of 32,768 samples; the channels are opposite in the three samples after the first chunk.
+  const numSamples = 32_768 + 3;
+  const mono = new Float32Array(numSamples).fill(0.5);
+  const stereo = Float32Array.from({ length: 2 * numSamples }, (_, i) => {
+    const isOpposite = i >> 1 >= 32_768 && i % 2 === 1;
+    return isOpposite ? -0.5 : 0.5;
+  });
+  mono.fill(0, 32_768);
+  assertClose(await decodeWhole(makeWav(stereo, { numChannels: 2 })), mono, { abs: 1e-4 });
+});
