@@ -79,9 +79,13 @@ function oneHot(call: Call): readonly [Value] {
 }
 
 /** The shape of a tensor of which some elements are replaced. */
+/** `ScatterElements`. As indices are distinct, equal updates of all elements are known wherever they go. */
 function scattered(call: Call): readonly [Value] {
-  const { dtype, shape } = need(call, 0);
-  return [{ dtype, shape }];
+  const [{ dtype, shape }, updates] = [need(call, 0), need(call, 2)];
+  const isOfAll = updates.shape.join() === shape.join() &&
+    (readStringAttribute(call.node, "reduction") ?? "none") === "none";
+  const isEqual = updates.data?.every((each) => each === updates.data![0]);
+  return [{ dtype, shape, data: isOfAll && isEqual ? updates.data : undefined }];
 }
 
 function gatherNd(call: Call): readonly [Value] {

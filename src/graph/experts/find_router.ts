@@ -14,6 +14,7 @@ import {
 } from "../graph_index.ts";
 import { type Node, readIntAttribute } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
+import { SHORT_LENGTHS } from "../probes.ts";
 import type { MixtureSearch, Router } from "./mixture.ts";
 
 /** A router, and the tensor of its logits. */
@@ -210,13 +211,14 @@ interface SpelledRouter {
  * @param options.indices the indices of the chosen experts.
  */
 export function findSpelledRouter(
-  index: GraphIndex,
+  search: MixtureSearch,
   { weights, indices, experts }: {
     readonly weights: string;
     readonly indices: string;
     readonly experts: number;
   },
 ): SpelledRouter | undefined {
+  const { index } = search;
   const top = index.producers.get(indices);
   const topK = top?.opType === "TopK" && top.outputs[1] === indices
     ? readScalar(index, top.inputs[1])
@@ -225,7 +227,7 @@ export function findSpelledRouter(
     return undefined;
   }
   const [values] = top.outputs as [string];
-  const choice = findElements(index, top.inputs[0]!);
+  const choice = withoutMask(search, findElements(index, top.inputs[0]!));
   const { name, scale } = withoutScale(index, findElements(index, weights));
   const plain = { epsilon: 0, scale, prefersLast: false } as const;
   const node = index.producers.get(name);
@@ -242,18 +244,25 @@ export function findSpelledRouter(
     : undefined;
   if (scores === undefined) return undefined;
   const softmax = index.producers.get(scores);
-  if (scores === choice && softmax?.opType === "Softmax") {
-    const logits = findElements(index, softmax.inputs[0]!);
-    return { router: { ...ratio, scores: "softmax" }, logits, topK };
-  }
-  const logits = findSigmoidLogits(index, scores);
+  const isSoftmax = softmax?.opType === "Softmax";
+  const logits = isSoftmax ? softmax.inputs[0] : findSigmoidLogits(index, scores);
   const bias = findChoiceBias(index, choice, scores, experts);
   if (logits === undefined || bias === undefined) return undefined;
   return {
-    router: { ...ratio, scores: "sigmoid", ...bias },
+    router: { ...ratio, scores: isSoftmax ? "softmax" : "sigmoid", ...bias },
     logits: findElements(index, logits),
     topK,
   };
+}
+
+/** Skips a mask that leaves out no expert: those that choose groups of experts first have one, even for one group. */
+function withoutMask({ index, probes }: MixtureSearch, name: string): string {
+  const node = index.producers.get(name);
+  if (node?.opType !== "Where") return name;
+  const [condition, ...branches] = node.inputs as [string, string, string];
+  const chosen = probes.at(SHORT_LENGTHS[0]).value(condition)?.data;
+  const kept = branches.find((_, i) => chosen?.every((each) => each === 1 - i));
+  return kept === undefined ? name : findElements(index, kept);
 }
 
 function withoutScale(index: GraphIndex, name: string): { name: string; scale: number } {
@@ -266,6 +275,9 @@ function withoutScale(index: GraphIndex, name: string): { name: string; scale: n
     : { name: findElements(index, factor.other), scale: factor.found };
 }
 
+/** The largest lower bound of a sum of shares that is taken to have no effect. */
+const MAX_BOUND = 1e-6;
+
 /** Matches `share / (sum of shares + epsilon)`. */
 function matchWithoutSum(
   index: GraphIndex,
@@ -277,6 +289,10 @@ function matchWithoutSum(
   const share = findElements(index, node.inputs[0]!);
   let sum = findProducer(index, node.inputs[1]);
   let epsilon = 0;
+  // A tiny lower bound only prevents division by zero.
+  if (sum?.opType === "Clip" && readScalar(index, sum.inputs[1])! < MAX_BOUND && !sum.inputs[2]) {
+    sum = findProducer(index, sum.inputs[0]);
+  }
   if (sum?.opType === "Add") {
     const added = eitherInput(sum, (input) => readScalar(index, input));
     if (added === undefined) return plain;

@@ -41,7 +41,7 @@ export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMix
       return undefined;
     }
     const [experts, hidden, inner] = second.weights.weights.shape as [number, number, number];
-    const found = findSpelledRouter(index, { weights: right, indices: first.indices, experts });
+    const found = findSpelledRouter(search, { weights: right, indices: first.indices, experts });
     const x = findRepeatedRows(search, first.input, hidden);
     const isWhole = first.weights.weights.shape.join() === [experts, 2 * inner, hidden].join() &&
       isOverChosen(search, node, hidden);

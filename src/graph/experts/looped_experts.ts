@@ -76,8 +76,9 @@ interface Term {
 /** Finds a mixture of experts by the last node of the sum over all experts. */
 export function findLoopedExperts(
   node: Node,
-  { index, probes }: MixtureSearch,
+  search: MixtureSearch,
 ): FoundMixture | undefined {
+  const { index, probes } = search;
   const isSum = node.opType === "Add" || node.opType.startsWith("Scatter");
   const terms = isSum ? listTerms(index, node.outputs[0]!) : undefined;
   if (terms === undefined || terms.length < 2) return undefined;
@@ -93,7 +94,7 @@ export function findLoopedExperts(
       JSON.stringify(each.activation) === JSON.stringify(activation)
     );
   if (!isWhole) return undefined;
-  const router = findSpelledRouter(index, { weights, indices, experts: numExperts });
+  const router = findSpelledRouter(search, { weights, indices, experts: numExperts });
   const numLogits = router && probes.at(SHORT_LENGTHS[0]).value(router.logits)?.shape.at(-1);
   // These are only some of the experts: a later node adds the rest.
   if (numLogits !== undefined && numLogits > numExperts) return undefined;
