@@ -48,13 +48,14 @@ export function adaptForCpu(cut: GraphCut): GraphCut {
 }
 
 /**
- * Adapts a cut further, to be compiled to Hearth's kernels on the CPU: joins products of the same rows, and replaces
- * f16 tables by f32 ones. ONNX Runtime does not run this cut, because it maps the weights in the model's file
+ * Adapts a cut further, to be compiled to Hearth's kernels on the CPU: joins products of the same rows, pads
+ * quantised matrices, and replaces f16 tables by f32 ones. ONNX Runtime does not run this cut, because it maps the weights in the model's file
  * unchanged.
  */
 export function cutForCpu(cut: GraphCut): GraphCut {
   const options = { maxBytes: Infinity, outputsMultiple: OUTPUTS_AT_ONCE };
-  return mergeCutProducts(mapModels(cut, widenTables), options);
+  const joined = mergeCutProducts(mapModels(cut, widenTables), options);
+  return mapModels(joined, (model) => padProducts(model, "MatMulNBits"));
 }
 
 /** Replaces f16 tables whose rows are cast to f32 by f32 tables, which are widened when they are read. */

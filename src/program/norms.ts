@@ -20,7 +20,7 @@ import {
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { findSquared, isOfRows } from "../graph/rewrite/plain_norms.ts";
+import { EPSILON, findSquared, isOfRows } from "../graph/rewrite/plain_norms.ts";
 
 const CASTS = new Set(["Cast"]);
 
@@ -133,7 +133,7 @@ function addOne(source: Tensor, name: string): Tensor | undefined {
   };
 }
 
-/** Matches `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x`, plus epsilon. */
+/** Matches `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x`, possibly plus epsilon. */
 function matchNormalized(index: GraphIndex, name: string): Normalized | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -145,17 +145,18 @@ function matchNormalized(index: GraphIndex, name: string): Normalized | undefine
     : [];
   for (const [numerator, variance] of pairs) {
     const sum = index.producers.get(variance ?? "");
-    const epsilon = sum?.opType === "Add"
+    const added = sum?.opType === "Add"
       ? eitherInput(sum, (input) => readScalar(index, input))
       : undefined;
-    const square = epsilon && findMean(index, epsilon.other);
+    const square = variance && findMean(index, added?.other ?? variance);
     const root = square && findSquared(index, square);
     if (
       root === undefined || followBack(index, root, CASTS) !== followBack(index, numerator, CASTS)
     ) {
       continue;
     }
-    return { ...matchCentred(index, followBack(index, numerator, CASTS)), epsilon: epsilon!.found };
+    const epsilon = added?.found ?? EPSILON;
+    return { ...matchCentred(index, followBack(index, numerator, CASTS)), epsilon };
   }
   return undefined;
 }

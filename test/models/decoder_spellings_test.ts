@@ -227,6 +227,42 @@ function rotateHalves(graph: DecoderBuilder, rows: string, count: number): strin
   return graph.add("Reshape", [rotated, graph.ints([0, 0, count * 2 * half])]);
 }
 
+/** Rotates heads the other way, as nanochat does: the first halves are negated, rather than the second ones. */
+function rotateBack(graph: DecoderBuilder, rows: string, count: number): string {
+  const half = graph.sizes.headDim / 2;
+  const [cos, sin] = ([["cos", Math.cos], ["sin", Math.sin]] as const).map(([name, of]) => {
+    const angles = addAngles(graph, of, { name, half });
+    const row = graph.add("Concat", [angles, angles], { attributes: { axis: -1 } });
+    return graph.add("Unsqueeze", [row, graph.ints([1])]);
+  });
+  const heads = graph.add("Transpose", [
+    graph.add("Reshape", [rows, graph.ints([0, 0, count, 2 * half])]),
+  ], { attributes: { perm: [0, 2, 1, 3] } });
+  const [first, second] = [[0, half], [half, 2 * half]].map((bounds) =>
+    graph.add("Slice", [heads, ...[...bounds, 3].map((each) => graph.ints([each]))])
+  ) as [string, string];
+  const turned = graph.add("Concat", [second, graph.add("Neg", [first])], {
+    attributes: { axis: -1 },
+  });
+  const sum = graph.add("Add", [
+    graph.add("Mul", [heads, cos!]),
+    graph.add("Mul", [turned, sin!]),
+  ]);
+  const back = graph.add("Transpose", [sum], { attributes: { perm: [0, 2, 1, 3] } });
+  return graph.add("Reshape", [back, graph.ints([0, 0, count * 2 * half])]);
+}
+
+/** A norm of rows without epsilon, which PyTorch's exporter leaves out if it is tiny (Helium), and a product. */
+function normaliseExactly(graph: DecoderBuilder, rows: string): string {
+  const { hidden } = graph.sizes;
+  const square = graph.add("Pow", [rows, graph.float(2)]);
+  const mean = graph.add("ReduceMean", [square, addInts(graph, [-1])]);
+  const inverse = graph.add("Reciprocal", [graph.add("Sqrt", [mean])]);
+  const factors = graph.weights([hidden]);
+  const normed = graph.add("Mul", [factors, graph.add("Mul", [rows, inverse])]);
+  return graph.add("MatMul", [normed, graph.weights([hidden, hidden])]);
+}
+
 /** Multiplies rotated queries by a factor that grows with their position, as in Ministral 3 and Llama 4. */
 function scaleByPosition(graph: DecoderBuilder, queries: string): string {
   const positions = graph.add("Cast", ["position_ids"], { attributes: { to: 1 } });
@@ -317,21 +353,35 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
  * Embeddings in 8 bits: a node dequantizes the chosen rows, as ONNX Runtime's quantiser writes it.
  */
 function embedLevels(graph: DecoderBuilder): string {
+  const [table, ...ends] = addLevels(graph);
+  return graph.add("DequantizeLinear", [graph.add("Gather", [table, "input_ids"]), ...ends]);
+}
+
+/** A vocabulary that is tied to embeddings in 8 bits. */
+function projectLevels(graph: DecoderBuilder, rows: string): void {
+  const [table, ...ends] = addLevels(graph);
+  const turned = graph.add("Transpose", [table], { attributes: { perm: [1, 0] } });
+  const weights = graph.add("DequantizeLinear", [turned, ...ends]);
+  graph.add("MatMul", [rows, weights], { outputs: ["logits"] });
+}
+
+/** Embeddings in 8 bits, their scale and their zero point. */
+function addLevels(graph: DecoderBuilder): [string, string, string] {
   const { vocab, hidden } = graph.sizes;
   const levels = Uint8Array.from({ length: vocab * hidden }, (_, i) => (i * 89 + (i >> 4)) % 256);
-  const [table, scale, zero] = [
+  const names = ["table", "table/scale", "table/zero"] as const;
+  if (graph.initializers.some(({ name }) => name === names[0])) return [...names];
+  const parts = [
     constant("table", [vocab, hidden], levels),
     constant("table/scale", [], Float32Array.of(0.011)),
     constant("table/zero", [], Uint8Array.of(121)),
-  ].map((each) => graph.constant(each));
-  const rows = graph.add("Gather", [table!, "input_ids"]);
-  return graph.add("DequantizeLinear", [rows, scale!, zero!]);
+  ];
+  return parts.map((each) => graph.constant(each)) as [string, string, string];
 }
 
 /** A product with codes that bitsandbytes' NF4 and 8 bits both hold exactly, activated by GELU as in Gemma. */
-function activateCodes(graph: DecoderBuilder, rows: string): string {
+const activateCodes = (blockSize: number) => (graph: DecoderBuilder, rows: string): string => {
   const { hidden } = graph.sizes;
-  const blockSize = 16;
   const codes = Uint8Array.from({ length: hidden * hidden / 2 }, (_, i) => {
     const [first, second] = [i * 7, i * 5 + 1].map((at) => [0, 7, 15][at % 3]!);
     return first! | (second! << 4);
@@ -354,7 +404,7 @@ function activateCodes(graph: DecoderBuilder, rows: string): string {
   const share = graph.add("Add", [graph.add("Tanh", [inner]), graph.float(1)]);
   const gelu = graph.add("Mul", [x, graph.add("Mul", [graph.float(0.5), share])]);
   return graph.add("MatMul", [gelu, graph.weights([hidden, hidden])]);
-}
+};
 
 /** Adds to all but the first of several streams, and returns their sum: AltUp of Gemma 3n, as PyTorch exports it. */
 function addToStreams(graph: DecoderBuilder, rows: string): string {
@@ -516,6 +566,13 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
       return attend(graph, [...rotated, v], layer);
     },
   },
+  "heads rotated the other way": {
+    attention: (graph, layer) => {
+      const { heads, kvHeads } = graph.sizes;
+      const [q, k, v] = projections(graph, layer);
+      return attend(graph, [rotateBack(graph, q, heads), rotateBack(graph, k, kvHeads), v], layer);
+    },
+  },
   "cosines in blocks of 4 bits": {
     attention: (graph, layer) => {
       const { heads, kvHeads, headDim } = graph.sizes;
@@ -543,9 +600,21 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   },
   "inputs of each layer": { attention: spell("none"), options: { feedForward: addLayerInput } },
   "embeddings in 8 bits": { attention: spell("none"), options: { embed: embedLevels } },
+  "embeddings in 8 bits that are also the vocabulary": {
+    attention: spell("none"),
+    options: { embed: embedLevels, project: projectLevels, sizes: { hidden: 32 } },
+  },
+  "norms without an epsilon": {
+    attention: spell("none"),
+    options: { feedForward: normaliseExactly },
+  },
   "bitsandbytes' codes before an activation": {
     attention: spell("none"),
-    options: { feedForward: activateCodes, sizes: { hidden: 32 } },
+    options: { feedForward: activateCodes(16), sizes: { hidden: 32 } },
+  },
+  "bitsandbytes' blocks that reach into the next row": {
+    attention: spell("none"),
+    options: { feedForward: activateCodes(64), sizes: { hidden: 96 } },
   },
   "streams that are written in part": {
     attention: spell("none"),

@@ -1,6 +1,7 @@
 /**
- * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights are quantised in blocks
- * along the inputs of the product, and may be transposed. ONNX Runtime fuses such nodes too, at accuracy level 4.
+ * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights may be transposed, and are
+ * quantised in blocks along the inputs of the product, or in 8 bits with one scale for all of them or for each output,
+ * as in vocabularies that exports in int8 tie to embeddings. ONNX Runtime fuses blocks too, at accuracy level 4.
  *
  * @module
  */
@@ -13,6 +14,7 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 import { findLiveNodes, GraphIndex } from "../graph_index.ts";
+import { BLOCK_SIZES, spread } from "./dynamic_products.ts";
 
 /** A matrix that is quantised in blocks. */
 interface Matrix {
@@ -25,6 +27,8 @@ interface Matrix {
   readonly zeroPoints: Tensor | undefined;
   /** Whether the graph stores it as `[n, k]`, rather than `[k, n]`. */
   readonly isTransposed: boolean;
+  /** Whether all blocks of an output have the same scale and zero point, which are stored once. */
+  readonly isSpread: boolean;
 }
 
 const BITS: Readonly<Record<string, 4 | 8>> = { int4: 4, uint4: 4, int8: 8, uint8: 8 };
@@ -37,13 +41,16 @@ export function multiplyDequantized(graph: Graph): Graph {
     const matrix = node.opType === "MatMul" ? findMatrix(index, node.inputs[1]!) : undefined;
     if (matrix === undefined) return node;
     const [output] = node.outputs as [string];
-    const { k, n, bits, blockSize } = matrix;
+    const { k, n, bits, blockSize, isSpread } = matrix;
     const parts = makeParts(matrix, output);
     constants.push(...parts);
     return makeNode("MatMulNBits", [node.inputs[0]!, ...parts.map(({ name }) => name)], [output], {
       domain: "com.microsoft",
       name: node.name,
-      attributes: { K: k, N: n, bits, block_size: blockSize, accuracy_level: 4 },
+      attributes: {
+        ...{ K: k, N: n, bits, block_size: blockSize },
+        ...!isSpread && { accuracy_level: 4 },
+      },
     });
   });
   if (constants.length === 0) return graph;
@@ -52,24 +59,44 @@ export function multiplyDequantized(graph: Graph): Graph {
 }
 
 function findMatrix(index: GraphIndex, name: string): Matrix | undefined {
-  const producer = index.producers.get(name);
-  const isTransposed = producer?.opType === "Transpose" &&
-    readIntsAttribute(producer, "perm")?.join() === "1,0";
-  const node = isTransposed ? index.producers.get(producer.inputs[0]!) : producer;
+  const behind = skipTransposition(index, name);
+  const node = index.producers.get(behind.name);
   if (node?.opType !== "DequantizeLinear") return undefined;
-  const [weights, scales, zeroPoints] = node.inputs.map((input) => index.constants.get(input));
-  const [rows, columns] = weights?.shape ?? [];
+  const before = skipTransposition(index, node.inputs[0]!);
+  const isTransposed = behind.isTransposed !== before.isTransposed;
+  const [scales, zeroPoints] = node.inputs.slice(1).map((input) => index.constants.get(input));
+  const weights = index.constants.get(before.name);
   const bits = BITS[weights?.dtype ?? ""];
   const isFloat = scales?.dtype === "float32" || scales?.dtype === "float16";
   if (bits === undefined || weights?.shape.length !== 2 || !isFloat) return undefined;
-  const isUnknown = node.inputs[2] ? zeroPoints === undefined : false;
-  const [k, n] = isTransposed ? [columns!, rows!] : [rows!, columns!];
+  if (node.inputs[2] && zeroPoints === undefined) return undefined;
+  const [rows, columns] = weights.shape as [number, number];
+  const [k, n] = isTransposed ? [columns, rows] : [rows, columns];
+  const axis = (readIntAttribute(node, "axis") ?? 1) + 2;
+  const isAlongK = axis % 2 === (behind.isTransposed ? 1 : 0);
+  const common = { k, n, bits, weights, scales, zeroPoints, isTransposed };
+  const isSpread = [scales, ...zeroPoints ? [zeroPoints] : []].every(({ shape }) =>
+    countElements(shape) === 1 || (shape.length === 1 && shape[0] === n && !isAlongK)
+  );
+  if (isSpread) {
+    const blockSize = BLOCK_SIZES.find((size) => k % size === 0);
+    return bits === 8 && blockSize !== undefined ? { ...common, blockSize, isSpread } : undefined;
+  }
   const blockSize = readIntAttribute(node, "block_size") ?? 0;
-  const axis = readIntAttribute(node, "axis") ?? 1;
-  const isAlongK = (axis + 2) % 2 === (isTransposed ? 1 : 0);
   const fits = blockSize >= 16 && (blockSize & (blockSize - 1)) === 0 && k % blockSize === 0;
-  if (isUnknown || !isAlongK || !fits || scales.shape.length !== 2) return undefined;
-  return { k, n, bits, blockSize, weights, scales, zeroPoints, isTransposed };
+  if (!isAlongK || !fits || scales.shape.length !== 2 || before.isTransposed) return undefined;
+  return { ...common, blockSize, isSpread };
+}
+
+/** Follows a matrix back through a transposition. */
+function skipTransposition(
+  index: GraphIndex,
+  name: string,
+): { readonly name: string; readonly isTransposed: boolean } {
+  const node = index.producers.get(name);
+  const isTransposed = node?.opType === "Transpose" &&
+    readIntsAttribute(node, "perm")?.join() === "1,0";
+  return { name: isTransposed ? node.inputs[0]! : name, isTransposed };
 }
 
 /** Makes the levels, scales and zero points that `MatMulNBits` takes. */
@@ -98,13 +125,31 @@ function makeParts(matrix: Matrix, output: string): Tensor[] {
   };
   const isSigned = weights.dtype.startsWith("int");
   const order = { ...matrix, isSigned };
+  const levels = make(
+    "levels",
+    [weights, "uint8"],
+    [n, blocks, blockSize * bits / 8],
+    (bytes, into) => packLevels(bytes, into, { ...order, count: k }),
+  );
+  if (matrix.isSpread) {
+    const count = zeroPoints ? countElements(zeroPoints.shape) : 1;
+    const zeros = make(
+      "zero",
+      [zeroPoints, "uint8"],
+      [count],
+      (bytes, into) =>
+        into.set(
+          bytes.length > 0
+            ? bytes.map((byte) => isSigned ? byte ^ 128 : byte)
+            : [isSigned ? 128 : 0],
+        ),
+    );
+    const spreadTo = (source: Tensor, part: string) =>
+      spread(source, { name: `${output}/${part}`, n, blocks });
+    return [levels, spreadTo(scales, "scales"), spreadTo(zeros, "zeros")];
+  }
   const parts = [
-    make(
-      "levels",
-      [weights, "uint8"],
-      [n, blocks, blockSize * bits / 8],
-      (bytes, into) => packLevels(bytes, into, { ...order, count: k }),
-    ),
+    levels,
     make(
       "scales",
       [scales, scales.dtype],

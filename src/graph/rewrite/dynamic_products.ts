@@ -17,7 +17,7 @@ import { type Graph, makeNode, type Node, readIntAttribute, type Tensor } from "
 import { findLiveNodes, GraphIndex } from "../graph_index.ts";
 
 /** Possible block sizes. The largest one that divides a row is used. */
-const BLOCK_SIZES = [128, 64, 32, 16];
+export const BLOCK_SIZES = [128, 64, 32, 16];
 
 /** A product of f32 rows with an 8-bit matrix, its scales and its bias. */
 interface DynamicProduct {
@@ -258,14 +258,18 @@ function spellCodes(
   if (node.opType !== "MatMulBnb4") return undefined;
   const [x, ...names] = node.inputs as [string, ...string[]];
   const [codes, largest] = names.map((name) => constants.get(name));
-  const [k, n, blockSize, type] = ["K", "N", "block_size", "quant_type"].map((name) =>
+  const [k, n, given, type] = ["K", "N", "block_size", "quant_type"].map((name) =>
     readIntAttribute(node, name) ?? 0
   ) as [number, number, number, number];
   const values = CODES[type];
   const isFloat = largest?.dtype === "float32" || largest?.dtype === "float16";
-  if (codes === undefined || !isFloat || values === undefined || k % blockSize !== 0) {
+  // Blocks may reach from one row into the next.
+  const blockSize = BLOCK_SIZES.find((size) => k % size === 0 && given % size === 0);
+  if (codes === undefined || !isFloat || values === undefined || blockSize === undefined) {
     return undefined;
   }
+  const count = countElements(largest.shape);
+  if (count * given !== n * k) return undefined;
   const [output] = node.outputs as [string];
   const levels: Tensor = {
     ...{ name: `${output}/levels`, dtype: "uint8", rest: [] },
@@ -279,7 +283,9 @@ function spellCodes(
   };
   const { dtype } = largest;
   const isHalf = dtype === "float16";
-  const operands = [levels, isHalf ? largest : divideBy127(largest, `${output}/scales`)];
+  const own = isHalf ? largest : divideBy127(largest, `${output}/scale`);
+  const scales = spread(own, { name: `${output}/scales`, n: count, blocks: given / blockSize });
+  const operands = [levels, scales];
   const product = isHalf ? `${output}/product` : output;
   const nodes = [
     makeNode("MatMulNBits", [x, ...operands.map(({ name }) => name)], [product], {
@@ -294,7 +300,7 @@ function spellCodes(
     data: { kind: "memory", bytes: new Uint8Array(Float16Array.of(1 / 127).buffer) },
   };
   nodes.push(makeNode("Mul", [product, unit.name], [output]));
-  return { nodes, constants: [levels, unit] };
+  return { nodes, constants: [...operands, unit] };
 }
 
 /** The scales of levels from -127 to 127, by the largest weight of each block in f32. */

@@ -1,13 +1,14 @@
 /**
  * Fits the weights of products to a GPU. Matrices that are larger than a buffer may be are divided by output columns,
- * and the results of the parts are concatenated. Matrices whose width the kernels for few rows cannot load as vectors
- * are padded.
+ * and the results of the parts are concatenated. Matrices whose width kernels cannot load as vectors are padded, also
+ * those of the CPU.
  *
  * @module
  */
 import { countStoredBytes, sliceColumns, sliceRows } from "../file/tensor.ts";
 import { type GraphCut, rebuildSegment, type Segment } from "../graph_cut.ts";
 import {
+  attribute,
   getOpset,
   int64Tensor,
   listRead,
@@ -173,26 +174,33 @@ const OPSET = 13;
 const MIN_BYTES = 32 * 1024;
 
 /**
- * Appends columns of zeros to the matrices `[k, n]` of products until `n` is a multiple of 4, and drops their results.
+ * Appends outputs of zeros to products until their number is a multiple of 4, and drops their results.
+ *
+ * @param opType products with plain matrices `[k, n]`, or with quantised ones.
  */
-export function padProducts(model: ModelProto): ModelProto {
+export function padProducts(
+  model: ModelProto,
+  opType: "MatMul" | "MatMulNBits" = "MatMul",
+): ModelProto {
   const { graph } = model;
   const index = new GraphIndex(graph);
   if (getOpset(model) < OPSET) return model;
   const added: Tensor[] = [];
   const nodes = graph.nodes.flatMap((node) => {
-    const [x, name] = node.inputs as [string, string];
-    const weights = node.opType === "MatMul" ? index.constants.get(name) : undefined;
-    const [k, n] = weights?.shape ?? [];
-    if (weights?.shape.length !== 2 || n! % VECTOR === 0 || k! % VECTOR !== 0) return [node];
-    if (countStoredBytes(weights) < MIN_BYTES || index.onlyConsumer(name) !== node) return [node];
-    const width = Math.ceil(n! / VECTOR) * VECTOR;
-    const padded = sliceColumns(weights, { from: 0, to: width });
+    const n = node.opType === opType ? countRows(node, index.constants) ?? 0 : 0;
+    const width = Math.ceil(n / VECTOR) * VECTOR;
+    const padded = n === width ? [] : padConstants(index, node, { n, width });
+    if (padded.length === 0) return [node];
     const [y] = node.outputs as [string];
-    const sizes = int64Tensor(`${y}/sizes`, [2], [n!, width - n!]);
-    added.push(padded, sizes);
+    const sizes = int64Tensor(`${y}/sizes`, [2], [n, width - n]);
+    added.push(...padded.filter((each) => each !== undefined), sizes);
+    const [x, ...names] = node.inputs as [string, ...string[]];
+    const inputs = [x, ...names.map((name, i) => padded[i]?.name ?? name)];
+    const attributes = node.attributes.map((each) =>
+      each.name === "N" ? attribute("N", width) : each
+    );
     return [
-      { ...node, name: `${y}/padded`, inputs: [x, padded.name], outputs: [`${y}/padded`] },
+      { ...node, attributes, name: `${y}/padded`, inputs, outputs: [`${y}/padded`] },
       makeNode("Split", [`${y}/padded`, sizes.name], [y, `${y}/padding`], {
         attributes: { axis: -1 },
       }),
@@ -201,4 +209,42 @@ export function padProducts(model: ModelProto): ModelProto {
   if (added.length === 0) return model;
   const initializers = listRead(nodes, [...graph.initializers, ...added]);
   return withGraph(model, { nodes, initializers });
+}
+
+/** Pads a product's constants, which are its inputs from the second on. @returns none if it stays as it is. */
+function padConstants(
+  index: GraphIndex,
+  node: Node,
+  { n, width }: { readonly n: number; readonly width: number },
+): readonly (Tensor | undefined)[] {
+  const constants = node.inputs.slice(1).map((name) => index.constants.get(name));
+  if (node.opType === "MatMulNBits") {
+    return constants.map((tensor) => tensor && appendZeros(tensor, { n, width }));
+  }
+  const [weights] = constants as [Tensor];
+  const isSmall = weights.shape[0]! % VECTOR !== 0 || countStoredBytes(weights) < MIN_BYTES;
+  if (isSmall || index.onlyConsumer(weights.name) !== node) return [];
+  return [sliceColumns(weights, { from: 0, to: width })];
+}
+
+/** Appends zeros to a constant of `n` outputs, for more of them. */
+function appendZeros(
+  source: Tensor,
+  { n, width }: { readonly n: number; readonly width: number },
+): Tensor {
+  const { name, shape } = source;
+  const bytes = countStoredBytes(source);
+  const zeros: Tensor = {
+    ...{ ...source, name: `${name}/zeros` },
+    data: { kind: "memory", bytes: new Uint8Array(bytes / n * (width - n)) },
+  };
+  const length = bytes / n * width;
+  const parts = [source, zeros].map((each) => ({
+    ...{ source: each, from: 0, length: countStoredBytes(each) },
+  }));
+  return {
+    ...{ ...source, name: `${name}/${width} rows` },
+    shape: [shape[0]! / n * width, ...shape.slice(1)],
+    data: { kind: "rows", numRows: 1, parts, length },
+  };
 }

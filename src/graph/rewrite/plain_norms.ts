@@ -26,7 +26,7 @@ import { type Probes, SHORT_LENGTHS } from "../probes.ts";
  * Epsilon of norms that have none. It prevents division by zero for rows of zeros, and is too small to change the
  * result for other rows.
  */
-const EPSILON = 1e-12;
+export const EPSILON = 1e-12;
 
 /** A norm over the last axis. */
 interface PlainNorm {

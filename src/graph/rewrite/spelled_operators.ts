@@ -105,11 +105,27 @@ const spellSliceScatter: Speller = ({ inputs, outputs }, spelled, probes) => {
   spelled.add("Concat", parts, { axis: 0 }, outputs[0]);
 };
 
+/** Negates the sines of a rotation, rather than the first halves of heads (nanochat), which is what kernels compute. */
+const spellRotation: Speller = ({ inputs, outputs }, spelled, { index }) => {
+  for (const [name, sin] of [inputs, inputs.toReversed()] as [string, string][]) {
+    const joined = index.onlyConsumer(name) && index.producers.get(name);
+    const [second, first] = joined?.opType === "Concat" ? joined.inputs : [];
+    const negated = index.producers.get(first ?? "");
+    if (negated?.opType !== "Neg" || joined?.inputs.length !== 2) continue;
+    const axis = readIntAttribute(joined, "axis")!;
+    const halves = [spelled.add("Neg", [second!]), negated.inputs[0]!];
+    const turned = spelled.add("Concat", halves, { axis });
+    spelled.add("Mul", [turned, spelled.add("Neg", [sin])], {}, outputs[0]);
+    return;
+  }
+};
+
 const SPELLERS: Readonly<Record<string, Speller>> = {
   "com.microsoft GatedAdd": spellGatedAdd,
   "com.microsoft LinearAttentionGate": spellGates,
   "com.microsoft GatedRMSNorm": spellGatedNorm,
   " ScatterND": spellSliceScatter,
+  " Mul": spellRotation,
 };
 
 /** Spells out the operators of a graph. */
