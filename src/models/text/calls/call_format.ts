@@ -66,7 +66,7 @@ export interface MarkedFormat
   extends Omit<CallFormat, "markers" | "parse" | "markup">, Omit<CallMarkup, "trigger"> {
   /** The markers that may open calls; grammars use the first one. */
   readonly starts: readonly string[];
-  /** The marker that closes calls; empty if there is none. */
+  /** The marker that closes calls after the first opening marker; empty if there is none. */
   readonly end: string;
   /** The markers that are special tokens; if absent, the first opening marker and the closing marker. */
   readonly markers?: readonly string[];
@@ -75,7 +75,7 @@ export interface MarkedFormat
    *
    * @returns whether it begins with a call; if not, nothing was emitted.
    */
-  readCalls(parsing: CallParsing): Parsing<boolean>;
+  readCalls(parsing: CallParsing, start: string): Parsing<boolean>;
 }
 
 export function makeMarkedFormat(format: MarkedFormat): CallFormat {
@@ -102,12 +102,12 @@ function* readMarked(
     const marker = yield* reader.until(reader.mayRetrace ? starts : [], sink.text);
     if (marker === undefined) return;
     const inside = reader.position;
-    const hasCalls = yield* readCalls(parsing);
+    const hasCalls = yield* readCalls(parsing, marker);
     if (reader.isCutShort) return;
     if (!hasCalls) {
       reader.moveTo(inside);
       sink.text(marker);
-    } else if (end !== "") {
+    } else if (end !== "" && marker === starts[0]) {
       const found = yield* reader.until([end, ...starts], () => {});
       if (found !== undefined && found !== end) reader.moveTo(reader.position - found.length);
     }

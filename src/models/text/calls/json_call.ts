@@ -8,6 +8,10 @@ import type { ToolFunction } from "../../task.ts";
 import type { CallParsing, Parsing, TextReader } from "./call_format.ts";
 
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
+/** Characters that JSON allows in strings only as escape sequences. */
+// deno-lint-ignore no-control-regex
+const CONTROL = /[\0-\x1f]/;
+
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 
 /** Restricts which JSON objects count as calls; without tests any object with a name does. */
@@ -118,19 +122,22 @@ export function* readArguments(
 
 /** Parses a JSON string. */
 export function* readString(reader: TextReader): Parsing<string | undefined> {
-  const start = reader.position;
-  if ((yield* reader.peek()) !== '"' || !(yield* readValue(reader, () => {}))) return undefined;
+  let json = "";
+  const isWhole = (yield* reader.peek()) === '"' &&
+    (yield* readValue(reader, (chunk) => json += chunk));
+  if (!isWhole) return undefined;
   try {
-    return JSON.parse(reader.since(start));
+    return JSON.parse(json);
   } catch {
     return undefined;
   }
 }
 
 /**
- * Parses one JSON value. Within objects and arrays, only strings and brackets are checked.
+ * Parses one JSON value. Within objects and arrays, only strings and brackets are checked. Two mistakes of models are
+ * mended: line breaks and other control characters in strings are escaped, and a comma after the last item is dropped.
  *
- * @param onJson receives the value verbatim, in chunks.
+ * @param onJson receives the value in chunks, apart from this verbatim.
  * @returns whether it is complete.
  */
 function* readValue(
@@ -139,6 +146,8 @@ function* readValue(
 ): Parsing<boolean> {
   const open: string[] = [];
   let isInString = false;
+  /** A comma, and the space after it, until an item follows. */
+  let comma = "";
   for (;;) {
     const character = yield* reader.peek();
     if (character === "") return false;
@@ -149,11 +158,21 @@ function* readValue(
       return word !== "";
     }
     yield* reader.next();
-    onJson(character);
     if (isInString) {
+      onJson(CONTROL.test(character) ? escape(character) : character);
       if (character === "\\") onJson(yield* reader.next());
-      else if (character === '"') isInString = false;
-    } else if (character === '"') isInString = true;
+      if (character !== '"') continue;
+      isInString = false;
+      if (open.length === 0) return true;
+      continue;
+    }
+    if (comma === "" ? character === "," : /\s/.test(character)) {
+      comma += character;
+      continue;
+    }
+    onJson(/[\]}]/.test(character) ? character : comma + character);
+    comma = "";
+    if (character === '"') isInString = true;
     else if (character === "{" || character === "[") open.push(character === "{" ? "}" : "]");
     else if (character === "}" || character === "]") {
       if (open.pop() !== character) return false;

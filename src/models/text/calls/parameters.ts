@@ -137,19 +137,6 @@ function requireEnforced(
   );
 }
 
-/** Converts a value written without quotes to JSON: to one of `types` if it parses as such, otherwise to a string. */
-export function rawToJson(raw: string, types: ReadonlySet<string>): string {
-  const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
-  try {
-    const type = getType(JSON.parse(word));
-    const isInteger = type === "number" && types.has("integer");
-    if (types.has(type) || isInteger) return word;
-  } catch {
-    // Not JSON, so it is a string.
-  }
-  return JSON.stringify(raw);
-}
-
 /** Whether values of these types can only be strings. */
 export function isText(types: ReadonlySet<string>): boolean {
   return types.size === 0 || (types.size === 1 && types.has("string"));
@@ -226,6 +213,11 @@ function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   return found;
 }
 
+/** Lists the names of a function's parameters. */
+export function listParameterNames(called: ToolFunction | undefined): string[] {
+  return listNames(listApplicableSchemas(called?.parameters ?? {}, BESIDE));
+}
+
 /** Finds the types that a parameter's value may have; empty if the schema does not restrict them. */
 export function findTypes(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
@@ -233,6 +225,18 @@ export function findTypes(called: ToolFunction | undefined, name: string): Reado
   const isNamed = holding.some((schema) => listNamedSchemas(schema, name).length > 0);
   return isNamed ? findSchemaTypes(listSchemas(holding, name), parameters) : new Set();
 }
+
+/** Python's names of types, which some tools use in their schemas. */
+const PYTHON_TYPES: Readonly<Record<string, string>> = {
+  __proto__: null!,
+  str: "string",
+  int: "integer",
+  float: "number",
+  bool: "boolean",
+  list: "array",
+  tuple: "array",
+  dict: "object",
+};
 
 function findSchemaTypes(schemas: readonly unknown[], document: Schema): ReadonlySet<string> {
   const types = new Set<string>();
@@ -243,7 +247,8 @@ function findSchemaTypes(schemas: readonly unknown[], document: Schema): Readonl
     if (!isRecord(schema) || seen.has(schema)) continue;
     seen.add(schema);
     const { type, nullable, enum: values, const: value } = schema;
-    const stated = [type].flat().filter((each) => typeof each === "string");
+    const stated = [type].flat().filter((each) => typeof each === "string")
+      .map((each) => PYTHON_TYPES[each] ?? each);
     const known = Array.isArray(values) ? values : value === undefined ? [] : [value];
     const others = BESIDE.flatMap((name) => listSubschemas(schema, name));
     const inner = [...others, ...listReferred(schema, document)];

@@ -104,6 +104,12 @@ export const EXAMPLES: readonly Example[] = [
     '<tool_call>{"name": "get_weather", "arguments": "{\\"city\\": \\"Paris\\"}"}</tool_call>',
     [PARIS],
   ),
+  // Not quite JSON: a line break in a string, commas after the last items
+  of(
+    "hermes",
+    '<tool_call>{"arguments": {"city": "Par\nis", "tags": ["a", ], "days": 3,\n }, "name": "get_weather",}</tool_call>',
+    [{ name: "get_weather", arguments: { city: "Par\nis", tags: ["a"], days: 3 } }],
+  ),
   // Qwen3-Coder, Qwen3.5
   of(
     "qwen_xml",
@@ -133,6 +139,29 @@ export const EXAMPLES: readonly Example[] = [
     '<tool_call>\n<function=plan>\n<parameter=place>\n{"city": "Paris"}\n</parameter>\n<parameter=days>\n2\n</parameter>\n' +
       '<parameter=tags>\n["a"]\n</parameter>\n</function>\n</tool_call>',
     [PLAN],
+  ),
+  // As models write them by mistake: without the first tag, a closing tag, or `</function>`; with Python's literals
+  of(
+    "qwen_xml",
+    "I look.\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>",
+    [PARIS],
+    "I look.",
+  ),
+  of("qwen_xml", "<function=ping>\n</function> Done.", [PING], " Done."),
+  of(
+    "qwen_xml",
+    "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n<parameter=days>\n3\n<parameter=note>\nx\n" +
+      "</function>\n</tool_call>\n<function=ping>\n</function>\n</tool_call>",
+    [{ name: "get_weather", arguments: { city: "Paris", days: 3, note: "x" } }, PING],
+  ),
+  of(
+    "qwen_xml",
+    "<tool_call>\n<function=get_weather>\n<parameter=tags>\n('a', \"b's\")\n</parameter>\n" +
+      "<parameter=options>\n{'hourly': True, 1: None}\n</parameter>\n<parameter=hourly>\nTRUE\n</parameter>\n</tool_call>",
+    [{
+      name: "get_weather",
+      arguments: { tags: ["a", "b's"], options: { hourly: true, 1: null }, hourly: true },
+    }],
   ),
   // GLM-4.5 and 4.7
   of(
@@ -212,6 +241,16 @@ export const EXAMPLES: readonly Example[] = [
       FULL,
     ],
   ),
+  // LFM2.5: a set, and quotation marks that are not escaped
+  of(
+    "lfm2",
+    "<|tool_call_start|>[get_weather(city='sed -n '1p' a\nb', tags={'a', \"b\"}), get_time(city=\"say \"a, b\" twice\")]" +
+      "<|tool_call_end|>",
+    [
+      { name: "get_weather", arguments: { city: "sed -n '1p' a\nb", tags: ["a", "b"] } },
+      { name: "get_time", arguments: { city: 'say "a, b" twice' } },
+    ],
+  ),
   // MiniCPM3 and MiniCPM4
   of(
     "minicpm",
@@ -263,6 +302,11 @@ export const EXAMPLES: readonly Example[] = [
     [FULL, PING],
     "Well.",
   ),
+  of(
+    "gemma",
+    '<|tool_call>call:plan{days:2.,place:{city:<|"|>Paris<|"|>},tags:[<|"|>a<|"|>]}<tool_call|>',
+    [PLAN],
+  ),
 ];
 
 /** Text that looks like the beginning of a call but is not one. */
@@ -271,6 +315,7 @@ export const NO_CALLS: readonly Pick<Example, "format" | "answer">[] = [
   { format: "hermes", answer: "a < b <tool_c <tool_call>{x}" },
   { format: "hermes", answer: '<tool_call>{"arguments": {"city": "Paris"}}</tool_call>' },
   { format: "qwen_xml", answer: "See <tool_call> <function get_weather>." },
+  { format: "qwen_xml", answer: "Write <function=f> or <function=ping." },
   { format: "glm", answer: "The tag <tool_call> and then words." },
   { format: "llama", answer: '{"name": "Bob", "age": 42}' },
   { format: "llama", answer: '{"name": "get_the_moon", "parameters": {}}' },

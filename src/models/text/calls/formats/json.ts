@@ -27,7 +27,7 @@ const TAGGED: MarkedFormat = {
   matches: (template) => template.includes(START),
   starts: [START],
   end: END,
-  readCalls: readJsonCalls,
+  readCalls: (parsing: CallParsing) => readJsonCalls(parsing),
   open: "\n",
   separator: `\n${END}\n${START}\n`,
   close: `\n${END}`,
@@ -62,7 +62,7 @@ export const SMOLLM3 = makeMarkedFormat({
 
 /** The common part of formats with an array of calls. */
 const LISTED = {
-  readCalls: readJsonCalls,
+  readCalls: (parsing: CallParsing) => readJsonCalls(parsing),
   end: "",
   open: "[",
   separator: ", ",

@@ -12,9 +12,10 @@ import {
   type MarkedFormat,
   MAX_NESTING,
   type Parsing,
-  type TextReader,
+  TextReader,
 } from "../call_format.ts";
 import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/grammar.ts";
+import { getType } from "../../../../engine/grammar/schema_facts.ts";
 import type { ToolFunction } from "../../../task.ts";
 import { listParameters, makeListGrammar } from "../parameters.ts";
 
@@ -262,13 +263,26 @@ function* readPythonString(
   for (;;) {
     const found = yield* reader.until([ending, "\\"], (chunk) => onJson(escape(chunk)));
     if (found === undefined) return false;
-    if (found === ending) break;
-    const character = yield* readEscape(reader);
+    const isEnd = found === quote ? yield* endsLiteral(reader) : found === ending;
+    if (isEnd) break;
+    const character = found === quote ? quote : yield* readEscape(reader);
     if (reader.isCutShort) return false;
     onJson(escape(character));
   }
   onJson('"');
   return true;
+}
+
+/**
+ * Whether a literal can end here. Models that write shell commands often forget to escape a quotation mark within
+ * them: `'sed -n '1p' file'`.
+ */
+function* endsLiteral(reader: TextReader): Parsing<boolean> {
+  const { position } = reader;
+  yield* reader.skipSpace();
+  const next = yield* reader.peek();
+  reader.moveTo(position);
+  return next === "" ? !reader.isCutShort : ",:)]}".includes(next);
 }
 
 function* readEscape(reader: TextReader): Parsing<string> {
@@ -294,22 +308,67 @@ function* readItems(
   depth: number,
 ): Parsing<boolean> {
   const open = yield* reader.next();
-  const isDict = open === "{";
   const close = { "[": "]", "(": ")", "{": "}" }[open]!;
-  onJson(isDict ? "{" : "[");
+  // The text after the first item shows whether braces hold a dict or a set.
+  let isDict = open === "{";
+  let begin = isDict ? "{" : "[";
+  const write = (json: string) => {
+    onJson(begin + json);
+    begin = "";
+  };
+  if (!isDict) write("");
   const isWhole = yield* reader.takeItems(close, function* (isFirst) {
-    if (!isFirst) onJson(", ");
-    if (isDict) {
-      if (!(yield* readPythonString(reader, onJson))) return false;
-      yield* reader.skipSpace();
-      if (!(yield* reader.take(":"))) return false;
-      onJson(": ");
-      yield* reader.skipSpace();
+    const separator = isFirst ? "" : ", ";
+    if (!isDict) {
+      write(separator);
+      return yield* readPythonValue(reader, onJson, depth);
     }
-    return yield* readPythonValue(reader, onJson, depth);
+    if (/[[({]/.test(yield* reader.peek())) return false;
+    let key = "";
+    if (!(yield* readPythonValue(reader, (chunk) => key += chunk, depth))) return false;
+    yield* reader.skipSpace();
+    if (yield* reader.take(":")) {
+      write(`${separator}${key.startsWith('"') ? key : JSON.stringify(key)}: `);
+      yield* reader.skipSpace();
+      return yield* readPythonValue(reader, onJson, depth);
+    }
+    isDict = false;
+    begin = "[";
+    const isSet = isFirst && /^[,}]$/.test(yield* reader.peek());
+    if (isSet) write(key);
+    return isSet;
   });
-  if (isWhole) onJson(isDict ? "}" : "]");
+  if (isWhole) write(isDict ? "}" : "]");
   return isWhole;
+}
+
+/**
+ * Converts a value written without quotes, in JSON or Python, to JSON: to one of `types` if it is a literal of that type,
+ * otherwise to a string.
+ */
+export function rawToJson(raw: string, types: ReadonlySet<string>): string {
+  const word = raw.trim();
+  const constant = { true: "true", false: "false", null: "null", none: "null" }[word.toLowerCase()];
+  for (const json of [constant ?? word, ...constant === undefined ? pythonToJson(word) : []]) {
+    try {
+      const type = getType(JSON.parse(json));
+      if (types.has(type) || (type === "number" && types.has("integer"))) return json;
+    } catch {
+      // Not JSON.
+    }
+  }
+  return JSON.stringify(raw);
+}
+
+/** Converts a Python list, tuple, set or dict to JSON; empty if it is none. */
+function pythonToJson(word: string): readonly string[] {
+  if (!/^[[({]/.test(word)) return [];
+  const reader = new TextReader();
+  reader.feed(word);
+  reader.end();
+  let json = "";
+  const { value } = readPythonValue(reader, (chunk) => json += chunk).next();
+  return value === true && reader.position === word.length ? [json] : [];
 }
 
 function isWritable(name: string): boolean {

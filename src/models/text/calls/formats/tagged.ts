@@ -14,7 +14,14 @@ import {
   type TextReader,
 } from "../call_format.ts";
 import { escape, readString } from "../json_call.ts";
-import { findTypes, isText, listParameters, makeListGrammar, rawToJson } from "../parameters.ts";
+import {
+  findTypes,
+  isText,
+  listParameterNames,
+  listParameters,
+  makeListGrammar,
+} from "../parameters.ts";
+import { rawToJson } from "./python.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
 
@@ -81,10 +88,11 @@ function makeTaggedFormat(format: TaggedFormat): CallFormat {
   const close = `${lineBreak}${END}`;
   return makeMarkedFormat({
     ...{ name, matches, close },
-    starts: [START],
+    // Qwen3-Coder sometimes omits the first tag.
+    starts: called[0] === "" ? [START] : [START, called[0]],
     end: END,
     markers: [START, END, ...markers],
-    readCalls: (parsing) => readCall(parsing, format),
+    readCalls: (parsing, start) => readCall(parsing, format, start),
     open: lineBreak,
     separator: `${close}\n${START}${lineBreak}`,
     call: (function_, param) =>
@@ -105,13 +113,18 @@ function makeTaggedFormat(format: TaggedFormat): CallFormat {
   });
 }
 
-function* readCall(parsing: CallParsing, format: TaggedFormat): Parsing<boolean> {
+function* readCall(
+  parsing: CallParsing,
+  format: TaggedFormat,
+  start: string,
+): Parsing<boolean> {
   const { reader, sink, functions } = parsing;
   const { called: [before, after], key, end } = format;
   yield* reader.skipSpace();
-  if (!(yield* reader.take(before))) return false;
+  if (start === START && !(yield* reader.take(before))) return false;
   yield* reader.skipSpace();
   const name = yield* reader.takeRun(/[^<>\s]/);
+  if (start !== START && !functions.has(name)) return false;
   yield* reader.skipSpace();
   if (name === "" || !(yield* reader.take(after))) return false;
   if (after === "" && !(yield* sees(key[0])) && !(yield* sees(END))) return false;
@@ -125,9 +138,16 @@ function* readCall(parsing: CallParsing, format: TaggedFormat): Parsing<boolean>
     if (isRead === undefined) return sink.end(), true;
     if (!isRead) break;
   }
-  const isWhole = end === undefined ? !reader.isCutShort : yield* reader.take(end);
+  const isWhole = end === undefined
+    ? !reader.isCutShort
+    : (yield* reader.take(end)) || (yield* sees(END));
   if (isWhole) sink.write("}");
   sink.end();
+  if (start !== START) {
+    const { position } = reader;
+    yield* reader.skipSpace();
+    if (!(yield* reader.take(END))) reader.moveTo(position);
+  }
   return true;
 
   function* sees(text: string): Parsing<boolean> {
@@ -145,7 +165,7 @@ function* readCall(parsing: CallParsing, format: TaggedFormat): Parsing<boolean>
  */
 function* readArgument(
   { reader, sink }: CallParsing,
-  { format: { key, value, isInLines }, called, isFirst }: {
+  { format: { key, value, isInLines, end }, called, isFirst }: {
     readonly format: TaggedFormat;
     readonly called: ToolFunction | undefined;
     readonly isFirst: boolean;
@@ -157,20 +177,31 @@ function* readArgument(
   else yield* reader.skipSpace();
   if (!(yield* reader.take(value[0]))) return false;
   sink.write(`${isFirst ? "" : ", "}${JSON.stringify(name)}: `);
-  const endings = [...isInLines ? [`\n${value[1]}`] : [], value[1]];
+  const endings = [value[1]];
+  if (isInLines) {
+    endings.push(`\n${value[1]}`, `\n${end}\n${END}`);
+    // Models sometimes omit a closing tag.
+    const names = new Set(listParameterNames(called));
+    for (const each of names) endings.push(`\n${key[0]}${each}${key[1]}\n`);
+  }
   const types = findTypes(called, name);
   if (isText(types)) {
     sink.write('"');
-    const found = yield* reader.until(endings, (chunk) => sink.write(escape(chunk)));
-    if (found === undefined) return undefined;
-    sink.write('"');
-    return true;
+    const isWhole = yield* readTo((chunk) => sink.write(escape(chunk)));
+    if (isWhole) sink.write('"');
+    return isWhole;
   }
   let raw = "";
-  const found = yield* reader.until(endings, (chunk) => raw += chunk);
-  if (found === undefined) return undefined;
-  sink.write(rawToJson(raw, types));
-  return true;
+  const isWhole = yield* readTo((chunk) => raw += chunk);
+  if (isWhole) sink.write(rawToJson(raw, types));
+  return isWhole;
+
+  function* readTo(onText: (text: string) => void): Parsing<true | undefined> {
+    const found = yield* reader.until(endings, onText);
+    if (found === undefined) return undefined;
+    if (!found.endsWith(value[1])) reader.moveTo(reader.position - found.length);
+    return true;
+  }
 }
 
 /** The markers of a generation of Gemma. */
@@ -300,8 +331,8 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boo
   const word = (yield* reader.takeRun(/[^,{}[\]\n]/)).trim();
   // A word at the end of a truncated text may be incomplete.
   if (word === "" || reader.isCutShort) return false;
-  const isJson = /^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?)$/i.test(word);
-  onJson(isJson ? word.toLowerCase() : JSON.stringify(word));
+  const isJson = /^(true|false|null|-?(0|[1-9]\d*)(\.\d*)?(e[-+]?\d+)?)$/i.test(word);
+  onJson(isJson ? word.toLowerCase().replace(/\.(?!\d)/, ".0") : JSON.stringify(word));
   return true;
 }
 
