@@ -88,6 +88,11 @@ export class HearthError extends Error {
   }
 }
 
+/** The error for media that cannot be read. */
+export function invalidMedia(message: string, cause?: unknown): HearthError {
+  return new HearthError("invalid_media", message, { cause });
+}
+
 /** The settings that decide whether a model can be loaded, or a request served. */
 export type Setting =
   | "device"

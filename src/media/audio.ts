@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { HearthError } from "../base/errors.ts";
+import { HearthError, invalidMedia } from "../base/errors.ts";
 import { yieldToEvents } from "../base/timing.ts";
 import { findAdts, readAdts } from "./audio/aac.ts";
 import { isAiff, isAu, readAiff, readAu } from "./audio/aiff.ts";
@@ -17,7 +17,6 @@ import { isOgg } from "./audio/ogg_pages.ts";
 import {
   checkSampleRate,
   type Decoding,
-  invalidAudio,
   MAX_AUDIO_HOURS,
   mixDown,
   regroup,
@@ -123,14 +122,14 @@ async function* decodeHere(
     }
     seconds += channels[0]!.length / rateHz;
     if (seconds > MAX_AUDIO_HOURS * 3600) {
-      throw invalidAudio(
+      throw invalidMedia(
         `The ${format.name} file lasts longer than ${MAX_AUDIO_HOURS} hours, which is the limit.`,
       );
     }
     const mono = mixDown(channels);
     yield resampler === undefined ? mono : resampler.push(mono);
   }
-  if (seconds === 0) throw invalidAudio(truncated ?? `The ${format.name} file holds no sound.`);
+  if (seconds === 0) throw invalidMedia(truncated ?? `The ${format.name} file holds no sound.`);
   if (resampler !== undefined) yield resampler.flush();
   if (truncated !== undefined) onTruncated?.(truncated);
 }
@@ -141,7 +140,7 @@ export function isAudio(file: Uint8Array): boolean {
 }
 
 function detect(file: Uint8Array): AudioFormat {
-  if (file.length === 0) throw invalidAudio("The audio file is empty.");
+  if (file.length === 0) throw invalidMedia("The audio file is empty.");
   const isOther = nameUnread(file, "audio") !== undefined;
   const format = FORMATS.find(({ matches, isSearched }) =>
     !(isOther && isSearched) && matches(file)
@@ -167,7 +166,7 @@ async function* guard(
     yield* read(file, decoding);
   } catch (error) {
     if (error instanceof HearthError) throw error;
-    throw invalidAudio(`The ${name} file is damaged and cannot be decoded.`, error);
+    throw invalidMedia(`The ${name} file is damaged and cannot be decoded.`, error);
   }
 }
 

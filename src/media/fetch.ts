@@ -12,7 +12,7 @@ import { lookup } from "node:dns/promises";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, isIPv4 } from "node:net";
-import { HearthError } from "../base/errors.ts";
+import { HearthError, invalidMedia } from "../base/errors.ts";
 import { joinBytes } from "../base/bytes.ts";
 
 /** Which references the server follows, and their limits. */
@@ -28,11 +28,6 @@ export interface MediaPolicy {
   readonly maxTotalMs: number;
 }
 
-/** The error for media that cannot be read. Its message is a clause with which the caller ends a sentence. */
-export function invalidMedia(why: string, cause?: unknown): HearthError {
-  return new HearthError("invalid_media", why, { cause });
-}
-
 /** The error for media over the limit. */
 export function tooLargeMedia({ maxBytes }: MediaPolicy): HearthError {
   return invalidMedia(
@@ -46,7 +41,8 @@ const REDIRECTS: readonly (number | undefined)[] = [301, 302, 303, 307, 308];
 /**
  * Fetches a URL.
  *
- * @throws {HearthError} `invalid_media` when fetching it is not allowed, fails, or takes too long or too many bytes.
+ * @throws {HearthError} `invalid_media` when fetching it is not allowed, fails, or takes too long or too many bytes. The
+ * message is a clause that says why.
  */
 export async function fetchMedia(
   reference: string,

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { HearthError } from "../base/errors.ts";
-import { invalidAudio, MAX_AUDIO_HOURS } from "./audio/sound.ts";
+import { HearthError, invalidMedia } from "../base/errors.ts";
+import { MAX_AUDIO_HOURS } from "./audio/sound.ts";
 
 /** Time limit: an hour of sound takes seconds to convert, so a longer conversion has hung. */
 const MAX_MINUTES = 10;
@@ -45,16 +45,16 @@ export async function* convertWithFfmpeg(
     for await (const samples of joinSamples(process.stdout)) {
       numSamples += samples.length;
       if (numSamples > MAX_AUDIO_HOURS * 3600 * sampleRateHz) {
-        throw invalidAudio(
+        throw invalidMedia(
           `The file lasts longer than ${MAX_AUDIO_HOURS} hours, which is the limit.`,
         );
       }
       yield samples;
     }
     signal?.throwIfAborted();
-    if (timeout.aborted) throw invalidAudio(`ffmpeg took longer than ${MAX_MINUTES} minutes.`);
+    if (timeout.aborted) throw invalidMedia(`ffmpeg took longer than ${MAX_MINUTES} minutes.`);
     if (numSamples === 0) {
-      throw invalidAudio(
+      throw invalidMedia(
         `ffmpeg finds no sound in the file: ${await message || "it says nothing"}`,
       );
     }

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { HearthError } from "../base/errors.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
+import { HearthError, invalidMedia } from "../base/errors.ts";
+import type { ImageFormat, ImageSize } from "./image/format.ts";
 import { applyOrientation, readTiffTags, TIFF_TAG } from "./image/tiff_tags.ts";
 import { describeUnread, hasText, viewData } from "./file_bytes.ts";
 import { dropOpaqueAlpha, type Pixels } from "./pixels.ts";
@@ -34,15 +34,15 @@ interface ImageHeader extends ImageSize {
  * @throws {HearthError} `invalid_media` when it is not an image, or its header is damaged.
  */
 export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
-  if (file.length === 0) throw invalidImage("The image file is empty.");
+  if (file.length === 0) throw invalidMedia("The image file is empty.");
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format === undefined) {
     const read = FORMATS.map(({ name }) => name);
-    throw invalidImage(describeUnread(file, "image", read));
+    throw invalidMedia(describeUnread(file, "image", read));
   }
   const size = readSize(format, file);
   if (size.width < 1 || size.height < 1) {
-    throw invalidImage(
+    throw invalidMedia(
       `The ${format.name} file is damaged: its image has ${size.width} × ${size.height} pixels.`,
     );
   }
@@ -55,7 +55,7 @@ function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize
     return { width, height, orientation };
   } catch (error) {
     if (error instanceof HearthError) throw error;
-    throw invalidImage(`The ${format.name} file is damaged: its header is cut off.`, error);
+    throw invalidMedia(`The ${format.name} file is damaged: its header is cut off.`, error);
   }
 }
 
@@ -107,13 +107,13 @@ export async function decodeImage(
   const { width, height, orientation } = header;
   if (width * height > maxPixels) {
     const limit = `at most ${toMegapixels(maxPixels)} are allowed (--max-image-megapixels)`;
-    throw invalidImage(
+    throw invalidMedia(
       `The ${header.format.name} image has ${width} × ${height} pixels, ` +
         `${toMegapixels(width * height)} megapixels; ${limit}.`,
     );
   }
   if (Math.max(width, height) > MAX_SIDE) {
-    throw invalidImage(
+    throw invalidMedia(
       `The ${header.format.name} image has ${width} × ${height} pixels; a side may have at most ` +
         `${MAX_SIDE}.`,
     );
@@ -134,7 +134,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promi
   } catch (error) {
     if (error instanceof HearthError) throw error;
     if (error instanceof RangeError && /allocation failed/i.test(error.message)) throw error;
-    throw invalidImage(
+    throw invalidMedia(
       `The ${header.format.name} file is damaged or cut off and cannot be decoded.`,
       error,
     );

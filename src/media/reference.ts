@@ -4,14 +4,15 @@
  *
  * @module
  */
+import { invalidMedia } from "../base/errors.ts";
 import { isAbsolute, relative } from "node:path";
-import { fetchMedia, invalidMedia, type MediaPolicy, tooLargeMedia } from "./fetch.ts";
+import { fetchMedia, type MediaPolicy, tooLargeMedia } from "./fetch.ts";
 import { ByteCollector } from "../base/bytes.ts";
 
 /**
  * Reads the bytes that a reference names. Aborting `signal` cancels it.
  *
- * @throws {HearthError} `invalid_media`, saying why it cannot be read.
+ * @throws {HearthError} `invalid_media`. The message is a clause that says why, for the end of a sentence.
  */
 export async function readMedia(
   reference: string,

@@ -7,8 +7,9 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { AacDecoder } from "./aac/decoder.ts";
-import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
+import { type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
 import { SAMPLE_RATES_HZ } from "./aac/tables.ts";
 import { BitReader } from "../file_bytes.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./mp3.ts";
@@ -61,7 +62,7 @@ export async function* decodeAac(
 
 function requireDecodable(numDamaged: number, numFrames: number, cause?: RangeError): void {
   if (numDamaged <= numFrames * MAX_DAMAGED_SHARE) return;
-  throw invalidAudio(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, cause);
+  throw invalidMedia(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, cause);
 }
 
 /** The parameters that the decoder needs before the first frame. */
@@ -103,7 +104,7 @@ export function parseAacConfig(data: Uint8Array): AacConfig {
     );
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw invalidAudio("The AAC stream's configuration is cut short or damaged.", error);
+    throw invalidMedia("The AAC stream's configuration is cut short or damaged.", error);
   }
 }
 
@@ -165,7 +166,7 @@ export async function* readAdts(
   { onTruncated }: Decoding,
 ): AsyncGenerator<Sound, void> {
   const start = findAdts(file);
-  if (start === undefined) throw invalidAudio("The AAC file holds no frames.");
+  if (start === undefined) throw invalidMedia("The AAC file holds no frames.");
   const { objectType, sampleRateHz } = parseFrame(file, start)!;
   if (objectType !== OBJECT_TYPE.lowComplexity) {
     throw new UnreadSoundError(

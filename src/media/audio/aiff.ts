@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { hasText } from "../file_bytes.ts";
 import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import type { Decoding, Sound } from "./sound.ts";
 
 const CHUNK_HEADER_BYTES = 8;
 const COMMON_BYTES = 18;
@@ -60,14 +61,14 @@ export async function* readAiff(
     at = start + size + size % 2;
   }
   if (format === undefined || data === undefined) {
-    throw invalidAudio("The AIFF file ends before its format or its sound.");
+    throw invalidMedia("The AIFF file ends before its format or its sound.");
   }
   yield* readStored(data, format, decoding);
 }
 
 function readFormat(file: Uint8Array, start: number, size: number): StoredFormat {
   if (size < COMMON_BYTES || start + size > file.length) {
-    throw invalidAudio("The AIFF file's format is cut short.");
+    throw invalidMedia("The AIFF file's format is cut short.");
   }
   const view = new DataView(file.buffer, file.byteOffset + start, size);
   const bits = view.getUint16(6);
@@ -138,7 +139,7 @@ export async function* readAu(
   file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,
 ): AsyncGenerator<Sound, void> {
-  if (file.length < AU_HEADER_BYTES) throw invalidAudio("The AU file ends in its header.");
+  if (file.length < AU_HEADER_BYTES) throw invalidMedia("The AU file ends in its header.");
   const view = new DataView(file.buffer, file.byteOffset);
   const [start, size, encoding] = [view.getUint32(4), view.getUint32(8), view.getUint32(12)];
   const present = Math.max(0, file.length - start);

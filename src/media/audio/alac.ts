@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { BitReader } from "../file_bytes.ts";
-import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
+import { checkSampleRate, type Sound } from "./sound.ts";
 
 /** The content of a magic cookie, the codec's header. */
 interface AlacConfig {
@@ -33,7 +34,7 @@ function readConfig(cookie: Uint8Array): AlacConfig {
   if (text.slice(4, 8) === "frma") start = 12;
   if (text.slice(start + 4, start + 8) === "alac") start += 12;
   if (cookie.length < start + CONFIG_BYTES) {
-    throw invalidAudio("The Apple Lossless header is cut short.");
+    throw invalidMedia("The Apple Lossless header is cut short.");
   }
   const view = new DataView(cookie.buffer, cookie.byteOffset + start);
   const config = {
@@ -50,7 +51,7 @@ function readConfig(cookie: Uint8Array): AlacConfig {
     frameSamples < 1 || frameSamples > MAX_FRAME_SAMPLES || ![16, 20, 24, 32].includes(depth) ||
     numChannels < 1 || numChannels > MAX_CHANNELS
   ) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The Apple Lossless header gives ${frameSamples} samples a frame, ${depth} bits and ${numChannels} channels; ` +
         `1 to ${MAX_FRAME_SAMPLES}, 16, 20, 24 or 32, and 1 to ${MAX_CHANNELS} are expected.`,
     );

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { hasText } from "../file_bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
@@ -14,7 +15,6 @@ import {
   applyTiming,
   checkSampleRate,
   type Decoding,
-  invalidAudio,
   type Sound,
   UnreadSoundError,
 } from "./sound.ts";
@@ -64,7 +64,7 @@ export async function* readCaf(file: Bytes, decoding: Decoding): AsyncGenerator<
   const head = chunks.get("desc");
   const data = chunks.get("data")?.subarray(EDIT_COUNT_BYTES);
   if (head === undefined || head.length < DESCRIPTION_BYTES || data === undefined) {
-    throw invalidAudio("The CAF file ends before its format or its sound.");
+    throw invalidMedia("The CAF file ends before its format or its sound.");
   }
   const description = readDescription(head);
   checkSampleRate(description.sampleRateHz);
@@ -219,7 +219,7 @@ function decodePackets(
     }
     case "opus":
       if (numChannels > 2) {
-        throw invalidAudio(`The CAF file's Opus has ${numChannels} channels; 1 or 2 are expected.`);
+        throw invalidMedia(`The CAF file's Opus has ${numChannels} channels; 1 or 2 are expected.`);
       }
       return decodeOpus({
         numChannels,

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import {
   decodeFlacFrame,
   isFlacFrame,
@@ -11,7 +12,7 @@ import {
   splitFlac,
 } from "./flac_frames.ts";
 import { skipId3 } from "./mp3.ts";
-import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
+import { type Decoding, ErrorBudget, type Sound } from "./sound.ts";
 
 const MAGIC = [0x66, 0x4c, 0x61, 0x43];
 const BLOCK_HEADER_BYTES = 4;
@@ -91,7 +92,7 @@ export async function* decodeFlac(
   frames: Iterable<Uint8Array>,
   { isCut = false, onTruncated }: FlacOptions,
 ): AsyncGenerator<Sound, void> {
-  if (setup.length < HEAD_BYTES) throw invalidAudio("The FLAC stream ends in its header.");
+  if (setup.length < HEAD_BYTES) throw invalidMedia("The FLAC stream ends in its header.");
   const head = setup.slice(0, HEAD_BYTES);
   head[MAGIC.length]! |= IS_LAST_BLOCK;
   const promised = readSampleCount(head);

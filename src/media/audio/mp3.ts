@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
+import { invalidMedia } from "../../base/errors.ts";
+import { type Decoding, ErrorBudget, type Sound } from "./sound.ts";
 
 /** Maximum number of bytes between frames. */
 const MAX_JUNK_BYTES = 1 << 20;
@@ -27,7 +28,7 @@ export async function* readMp3(
   { onTruncated }: Decoding,
 ): AsyncGenerator<Sound, void> {
   const start = findMp3(file);
-  if (start === undefined) throw invalidAudio("The MP3 file holds no frames.");
+  if (start === undefined) throw invalidMedia("The MP3 file holds no frames.");
   const { MPEGDecoder } = await import("mpg123-decoder");
   const decoder = new MPEGDecoder();
   await decoder.ready;

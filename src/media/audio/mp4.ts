@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { BLOCK_BYTES_AT, Box, readMp4Frames } from "./mp4_boxes.ts";
 import { decodeMp4, type SampleEntry } from "./mp4_codecs.ts";
-import { applyTiming, type Decoding, invalidAudio, type Sound, type TrackTiming } from "./sound.ts";
+import { applyTiming, type Decoding, type Sound, type TrackTiming } from "./sound.ts";
 
 const FIRST_TYPES = ["ftyp", "moov", "mdat", "free", "skip", "wide", "pnot"];
 /** Size of a sample entry's fixed fields, by the entry's version in QuickTime. */
@@ -30,11 +31,11 @@ export async function* readMp4(
   const root = Box.root(file);
   const movie = root.find("moov");
   if (movie === undefined) {
-    throw invalidAudio("The MP4 file was cut or is damaged: it has no table of contents.");
+    throw invalidMedia("The MP4 file was cut or is damaged: it has no table of contents.");
   }
   const track = [...movie.children()].find((box) => box.type === "trak" && isSound(box));
   const entry = track && readSampleEntry(track);
-  if (entry === undefined) throw invalidAudio("The MP4 file has no sound track.");
+  if (entry === undefined) throw invalidMedia("The MP4 file has no sound track.");
   const frames = readMp4Frames(root, { track: track!, trackId: readTrackId(track!), decoding });
   const timing = readMp4Timing(root, movie, track!);
   const isEdited = timing.skipSeconds !== undefined;

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type Decoding, invalidAudio } from "./sound.ts";
+import { invalidMedia } from "../../base/errors.ts";
+import type { Decoding } from "./sound.ts";
 
 /**
  * Maximum number of boxes in a box. Hours of one-second fragments have fewer; a hostile file of empty boxes has more.
@@ -120,7 +121,7 @@ export class Box {
 
   #check(offset: number, size: number): DataView {
     if (offset + size <= this.#view.byteLength) return this.#view;
-    throw invalidAudio(`The MP4 file is damaged: its box ${this.type} is too short.`);
+    throw invalidMedia(`The MP4 file is damaged: its box ${this.type} is too short.`);
   }
 }
 
@@ -175,7 +176,7 @@ export function* readMp4Frames(
       return;
     }
     // More frame bytes than the file has: the tables are invalid, and could be endless.
-    if (total > file.length) throw invalidAudio("The MP4 file is damaged: its frames overlap.");
+    if (total > file.length) throw invalidMedia("The MP4 file is damaged: its frames overlap.");
     if (size > 0) yield file.subarray(offset, offset + size);
   }
   const last = [...root.children()].at(-1);

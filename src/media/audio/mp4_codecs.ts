@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { joinBytes } from "../../base/bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
@@ -11,7 +12,7 @@ import { readMp3 } from "./mp3.ts";
 import type { Box } from "./mp4_boxes.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
-import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
+import { type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
 import { nameFourCharacters } from "./wav.ts";
 
 /** The codec of a track. */
@@ -78,7 +79,7 @@ const LPCM_FLAG = { float: 1, bigEndian: 2 } as const;
 function requireBox({ type, details }: SampleEntry, wanted: string): Box {
   const box = details.find((detail) => detail.type === wanted);
   if (box !== undefined) return box;
-  throw invalidAudio(`The MP4 file's ${type} track lacks its ${wanted} box.`);
+  throw invalidMedia(`The MP4 file's ${type} track lacks its ${wanted} box.`);
 }
 
 /**

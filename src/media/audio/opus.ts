@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
+import { invalidMedia } from "../../base/errors.ts";
+import { ErrorBudget, type Sound } from "./sound.ts";
 
 /** The identification header (RFC 7845, section 5.1). */
 interface OpusHead {
@@ -29,7 +30,7 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const numChannels = data[9] ?? 0;
   if (data.length < HEAD_BYTES || numChannels < 1 || numChannels > MAX_CHANNELS) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The Opus header is damaged, or has ${numChannels} channels; 1 to ${MAX_CHANNELS} are expected.`,
     );
   }
@@ -42,7 +43,7 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
   if (family === 0) {
     const mapping = numChannels === 1 ? [0] : [0, 1];
     if (numChannels > 2) {
-      throw invalidAudio(`The Opus header has ${numChannels} channels unmapped.`);
+      throw invalidMedia(`The Opus header has ${numChannels} channels unmapped.`);
     }
     return { ...base, numStreams: 1, numCoupled: numChannels - 1, mapping };
   }
@@ -52,7 +53,7 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
   const isMapped = mapping.length === numChannels &&
     mapping.every((channel) => channel === 255 || channel < numStreams + numCoupled);
   if (!isMapped || numStreams < 1 || numCoupled > numStreams) {
-    throw invalidAudio("The Opus header maps channels to streams that are not there.");
+    throw invalidMedia("The Opus header maps channels to streams that are not there.");
   }
   return { ...base, numStreams, numCoupled, mapping };
 }

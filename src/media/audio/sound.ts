@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { HearthError } from "../../base/errors.ts";
+import { HearthError, invalidMedia } from "../../base/errors.ts";
 
 /** A chunk of decoded sound. */
 export interface Sound {
@@ -30,11 +30,6 @@ export const MAX_AUDIO_HOURS = 8;
 const MIN_RATE_HZ = 1_000;
 const MAX_RATE_HZ = 768_000;
 
-/** The error for an invalid file. */
-export function invalidAudio(message: string, cause?: unknown): HearthError {
-  return new HearthError("invalid_media", message, { cause });
-}
-
 /** The error for a format or a codec that is not supported here. */
 export class UnreadSoundError extends HearthError {
   constructor(message: string) {
@@ -48,7 +43,7 @@ export class UnreadSoundError extends HearthError {
 /** @throws {HearthError} `invalid_media` when a header gives an impossible sample rate. */
 export function checkSampleRate(sampleRateHz: number): void {
   if (sampleRateHz >= MIN_RATE_HZ && sampleRateHz <= MAX_RATE_HZ) return;
-  throw invalidAudio(
+  throw invalidMedia(
     `The audio file gives a sample rate of ${sampleRateHz} Hz; ` +
       `${MIN_RATE_HZ} to ${MAX_RATE_HZ} Hz is expected.`,
   );
@@ -67,7 +62,7 @@ export class ErrorBudget {
   spend(errors: readonly { readonly message: string }[]): void {
     this.#numErrors += errors.length;
     if (this.#numErrors <= MAX_ERRORS) return;
-    throw invalidAudio(
+    throw invalidMedia(
       `The audio file is damaged: its decoder found ${this.#numErrors} errors.`,
       errors[0]?.message,
     );
@@ -104,7 +99,7 @@ export async function* applyTiming(
   { delaySeconds = 0, skipSeconds = 0, lengthSeconds = Infinity, paddingSeconds = 0 }: TrackTiming,
 ): AsyncGenerator<Sound, void> {
   if (delaySeconds > MAX_AUDIO_HOURS * 3600) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The file's sound begins after ${Math.floor(delaySeconds / 3600)} hours of silence; ` +
         `at most ${MAX_AUDIO_HOURS} hours are allowed.`,
     );

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import {
   APPLE_IMA_BYTES,
   type BlockDecoder,
@@ -16,13 +17,7 @@ import {
   GSM_WAV_BYTES,
 } from "./block_codecs.ts";
 import { readMp3 } from "./mp3.ts";
-import {
-  checkSampleRate,
-  type Decoding,
-  invalidAudio,
-  type Sound,
-  UnreadSoundError,
-} from "./sound.ts";
+import { checkSampleRate, type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
 import { joinBytes } from "../../base/bytes.ts";
 
 /** The layout of a container's sound. Channels are interleaved. */
@@ -118,7 +113,7 @@ function createBlockDecoder(
     case "GSM":
     case "GSM in WAV":
       if (numChannels !== 1) {
-        throw invalidAudio(
+        throw invalidMedia(
           `The ${container} file's GSM has ${numChannels} channels; 1 is expected.`,
         );
       }
@@ -128,7 +123,7 @@ function createBlockDecoder(
   }
   const minBytes = 8 * numChannels;
   if (blockBytes < minBytes) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The ${container} file gives ${blockBytes} bytes to a block; at least ${minBytes} are expected.`,
     );
   }
@@ -176,7 +171,7 @@ function checkChannels(
   { container, numChannels, sampleRateHz }: SampleFormat<unknown>,
 ): void {
   if (numChannels < 1 || numChannels > MAX_CHANNELS) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are expected.`,
     );
   }
@@ -196,7 +191,7 @@ export function* readPcm(
   const { container, numChannels, sampleRateHz, coding, encoding, blockBytes } = format;
   const read = coding && getSampleReader(coding);
   if (coding === undefined || read === undefined) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The ${container} file's sound is ${encoding}; ` +
         "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is expected.",
     );
@@ -204,7 +199,7 @@ export function* readPcm(
   const bytesPerSample = coding.bytes;
   const bytesPerFrame = bytesPerSample * numChannels;
   if ((blockBytes ?? bytesPerFrame) !== bytesPerFrame) {
-    throw invalidAudio(
+    throw invalidMedia(
       `The ${container} file gives ${blockBytes} bytes to ${numChannels} samples of ` +
         `${8 * bytesPerSample} bits.`,
     );

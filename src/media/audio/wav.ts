@@ -4,9 +4,10 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { hasText } from "../file_bytes.ts";
 import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import type { Decoding, Sound } from "./sound.ts";
 import { skipId3 } from "./mp3.ts";
 
 const FORMAT_PCM = 1;
@@ -109,11 +110,11 @@ export async function* readWav(
       longSize = Number(view.getBigUint64(start + LONG_SIZE_AT, true));
     }
     if (tag === "fmt ") {
-      if (start + size > file.length) throw invalidAudio("The WAV file's format is cut short.");
+      if (start + size > file.length) throw invalidMedia("The WAV file's format is cut short.");
       format = readWaveFormat(file.subarray(start, start + size), { isLittleEndian });
     }
     if (tag === "data") {
-      if (format === undefined) throw invalidAudio("The WAV file has data before its format.");
+      if (format === undefined) throw invalidMedia("The WAV file has data before its format.");
       const promised = size === LONG_SIZE ? longSize : size;
       const present = file.length - start;
       const isUnknown = promised === 0 || promised >= UNKNOWN_SIZE;
@@ -127,7 +128,7 @@ export async function* readWav(
       return;
     }
   }
-  throw invalidAudio("The WAV file ends before its data.");
+  throw invalidMedia("The WAV file ends before its data.");
 }
 
 function readTag(file: Uint8Array, at: number): string {
@@ -170,7 +171,7 @@ export function readWaveFormat(
   } = {},
 ): StoredFormat {
   const size = bytes.length;
-  if (size < 16) throw invalidAudio(`The ${container} file's format is cut short.`);
+  if (size < 16) throw invalidMedia(`The ${container} file's format is cut short.`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, size);
   const u16 = (at: number) => view.getUint16(at, isLittleEndian);
   const encoding = u16(0);

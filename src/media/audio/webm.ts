@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { joinBytes } from "../../base/bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
@@ -15,7 +16,6 @@ import { readPcm, readStored, type SampleCoding } from "./stored_sound.ts";
 import {
   applyTiming,
   type Decoding,
-  invalidAudio,
   type Sound,
   type TrackTiming,
   UnreadSoundError,
@@ -150,7 +150,7 @@ export function isWebm(file: Uint8Array): boolean {
 export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
   const tracks = readTracks(file);
   const track = tracks.find(({ type }) => type === SOUND_TRACK);
-  if (track === undefined) throw invalidAudio("The WebM file has no sound track.");
+  if (track === undefined) throw invalidMedia("The WebM file has no sound track.");
   const decode = CODECS[track.codec];
   if (decode === undefined) {
     const known = Object.entries(UNREAD).find(([id]) => track.codec.startsWith(id))?.[1];

@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import type { ImageFormat, ImageSize } from "./format.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
 interface BmpHeader {
@@ -132,7 +133,7 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
   const header = readHeader(file);
   const { width, height, bitsPerPixel, compression } = header;
   if (!DEPTHS[compression]?.includes(bitsPerPixel)) {
-    throw invalidImage(
+    throw invalidMedia(
       `The BMP file cannot be read: it has ${bitsPerPixel} bits per pixel in compression ${compression}.`,
     );
   }
@@ -143,7 +144,7 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
   }
   const rowBytes = Math.ceil(width * bitsPerPixel / 32) * 4;
   if (packed.length < rowBytes * (height - 1) + Math.ceil(width * bitsPerPixel / 8)) {
-    throw invalidImage(
+    throw invalidMedia(
       `The BMP file is cut off: ${width} × ${height} pixels need ${rowBytes * height} bytes, ` +
         `and there are ${packed.length}.`,
     );
@@ -245,7 +246,7 @@ function unpackBmpRuns(
   const perByte = 8 / bits;
   const part = (byte: number, i: number) => bits === 8 ? byte : i % 2 === 0 ? byte >> 4 : byte & 15;
   for (let at = 0; y < height;) {
-    if (at + 2 > packed.length) throw invalidImage("The BMP file is cut off in its pixels.");
+    if (at + 2 > packed.length) throw invalidMedia("The BMP file is cut off in its pixels.");
     const count = packed[at++]!;
     const value = packed[at++]!;
     if (count > 0) { for (let i = 0; i < count; i++) put(part(value, i)); }

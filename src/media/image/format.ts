@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { HearthError } from "../../base/errors.ts";
+import { HearthError, invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import type { Orientation } from "./tiff_tags.ts";
 
@@ -30,11 +30,6 @@ export interface ImageFormat {
    * @param size result of `readSize`; the decoded image must have this size.
    */
   readonly decode: (file: Uint8Array<ArrayBuffer>, size: ImageSize) => Pixels | Promise<Pixels>;
-}
-
-/** The error for a file that is not an image, or that is damaged. */
-export function invalidImage(message: string, cause?: unknown): HearthError {
-  return new HearthError("invalid_media", message, { cause });
 }
 
 /** The source of a codec. */
@@ -115,15 +110,15 @@ export class WasmImageDecoder<Decoder> {
     } catch (error) {
       if (error instanceof HearthError) throw error;
       const state = this.#isCutOff ? "cut off." : `damaged${this.#reason()}`;
-      throw invalidImage(`The ${name} file is ${state}`, error);
+      throw invalidMedia(`The ${name} file is ${state}`, error);
     }
     if (memory.buffer.byteLength <= MAX_KEPT_BYTES) this.#instance = { decoder, memory };
-    if (this.#isCutOff) throw invalidImage(`The ${name} file is cut off.`);
+    if (this.#isCutOff) throw invalidMedia(`The ${name} file is cut off.`);
     if (image === null) {
-      throw invalidImage(`The ${name} file is damaged or cut off${this.#reason()}`);
+      throw invalidMedia(`The ${name} file is damaged or cut off${this.#reason()}`);
     }
     if (image.width !== width || image.height !== height) {
-      throw invalidImage(
+      throw invalidMedia(
         `The ${name} file is damaged: it holds ${image.width} × ${image.height} pixels, but its ` +
           `header says ${width} × ${height}.`,
       );

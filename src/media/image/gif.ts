@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { pad, type Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import type { ImageFormat, ImageSize } from "./format.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
 interface GifFrame {
@@ -60,7 +61,7 @@ function readFrame(file: Uint8Array): GifFrame {
       const rectangle = { left, top, width, height };
       return { ...rectangle, isInterlaced, palette, transparentIndex, dataAt, canvas };
     }
-    if (kind !== EXTENSION) throw invalidImage("The GIF file has no image in it.");
+    if (kind !== EXTENSION) throw invalidMedia("The GIF file has no image in it.");
     const isTransparent = view.getUint8(at + 1) === GRAPHIC_CONTROL &&
       (view.getUint8(at + 3) & 1) === 1;
     if (isTransparent) transparentIndex = view.getUint8(at + 6);
@@ -85,7 +86,7 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
   const frame = readFrame(file);
   const { left, top, width, height, canvas } = frame;
   if (width === 0 || height === 0) {
-    throw invalidImage(`The GIF file is damaged: its image has ${width} × ${height} pixels.`);
+    throw invalidMedia(`The GIF file is damaged: its image has ${width} × ${height} pixels.`);
   }
   return pad(colorize(frame, unpackIndexes(file, frame)), {
     left,
@@ -98,7 +99,7 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
 function unpackIndexes(file: Uint8Array, { width, height, dataAt }: GifFrame): Uint8Array {
   const valueBits = file[dataAt] ?? 0;
   if (valueBits < 1 || valueBits > 8) {
-    throw invalidImage(`The GIF file is damaged: it has palette indices of ${valueBits} bits.`);
+    throw invalidMedia(`The GIF file is damaged: it has palette indices of ${valueBits} bits.`);
   }
   const codes = new Uint8Array(file.length - dataAt);
   let numBytes = 0;
@@ -114,7 +115,7 @@ function unpackIndexes(file: Uint8Array, { width, height, dataAt }: GifFrame): U
     earlyChange: 0,
   });
   if (length < indexes.length) {
-    throw invalidImage(
+    throw invalidMedia(
       `The GIF file is damaged or cut off: it holds ${length} of ${indexes.length} pixels.`,
     );
   }

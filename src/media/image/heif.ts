@@ -4,9 +4,10 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { AVIFModule } from "@jsquash/avif/codec/dec/avif_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
+import { type ImageFormat, type ImageSize, WasmImageDecoder } from "./format.ts";
 import type { Orientation } from "./tiff_tags.ts";
 import { BitReader, hasText } from "../file_bytes.ts";
 import {
@@ -148,7 +149,7 @@ function checkCodedSizes(file: Uint8Array<ArrayBuffer>): void {
     if (coded === undefined) continue;
     const { width, height } = coded;
     if (width > maxWidth || height > maxHeight || width * height > MAX_STORED_PIXELS) {
-      throw invalidImage(
+      throw invalidMedia(
         `The HEIC file is damaged: it has pictures of ${width} × ${height} pixels, which is more ` +
           "than its header says.",
       );
@@ -184,7 +185,7 @@ function decodePrimary(codec: LibHeif, file: Uint8Array<ArrayBuffer>) {
 function check({ code, message }: LibHeifResult, codec: LibHeif): void {
   if (code === undefined || code === codec.heif_error_code.heif_error_Ok) return;
   const reason = message?.trim().replace(/\.$/, "").trim();
-  throw invalidImage(`The HEIC file is damaged or of an unsupported kind: ${reason}.`);
+  throw invalidMedia(`The HEIC file is damaged or of an unsupported kind: ${reason}.`);
 }
 
 /** Copies the pixels out of the decoder's memory, whose rows may be padded. */

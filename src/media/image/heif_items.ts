@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { invalidImage } from "./format.ts";
+import { invalidMedia } from "../../base/errors.ts";
 import { viewData } from "../file_bytes.ts";
 import { joinBytes } from "../../base/bytes.ts";
 
@@ -61,7 +61,7 @@ export function readStoredSize(
 ): { width: number; height: number } {
   const size = properties.find(({ type }) => type === "ispe")?.view;
   if (size === undefined) {
-    throw invalidImage(`The ${format} file does not say how large its image is.`);
+    throw invalidMedia(`The ${format} file does not say how large its image is.`);
   }
   return { width: size.getUint32(4), height: size.getUint32(8) };
 }
@@ -127,7 +127,7 @@ function listBoxes(view: DataView): Box[] {
 function findBox(boxes: readonly Box[], type: string, format: string): DataView {
   const box = boxes.find((box) => box.type === type);
   if (box === undefined) {
-    throw invalidImage(`The ${format} file is damaged: it has no "${type}" box.`);
+    throw invalidMedia(`The ${format} file is damaged: it has no "${type}" box.`);
   }
   return box.view;
 }

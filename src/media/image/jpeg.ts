@@ -3,10 +3,11 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import { joinBytes } from "../../base/bytes.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
+import { type ImageFormat, type ImageSize, WasmImageDecoder } from "./format.ts";
 import { type Orientation, readExifOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
@@ -34,12 +35,12 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
   const { numComponents, isAdobe, numScans, lacksEnd } = readJpegMarkers(file);
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
   if (numScans > maxScans) {
-    throw invalidImage(
+    throw invalidMedia(
       `The JPEG file has ${numScans} passes over its image; at most ${maxScans} are allowed at its size.`,
     );
   }
   if (numComponents === 4 && !isAdobe) {
-    throw invalidImage(
+    throw invalidMedia(
       "The JPEG file has four colour components, and no Adobe segment that says what they mean.",
     );
   }
@@ -54,7 +55,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
 
 async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
   if (size.width * size.height > MAX_CMYK_PIXELS) {
-    throw invalidImage(
+    throw invalidMedia(
       `The CMYK image in the JPEG file has ${size.width} × ${size.height} pixels; ` +
         `at most ${MAX_CMYK_PIXELS / 1e6} megapixels are allowed for CMYK.`,
     );
@@ -133,7 +134,7 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
     }
     at += view.getUint16(at);
   }
-  if (frame === undefined) throw invalidImage("The JPEG file has no image in it.");
+  if (frame === undefined) throw invalidMedia("The JPEG file has no image in it.");
   return {
     ...frame,
     isAdobe,

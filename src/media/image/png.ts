@@ -4,10 +4,11 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { constants, crc32, deflateRawSync, deflateSync, inflateSync } from "node:zlib";
 import { joinBytes } from "../../base/bytes.ts";
 import { BAND_BYTES, type Channels, PixelRoom, type Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import type { ImageFormat, ImageSize } from "./format.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 import { expandPng, listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_expand.ts";
@@ -47,7 +48,7 @@ function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
     const end = at + 8 + length;
     if (end + 4 > file.length) break;
     if (chunks.length === MAX_CHUNKS) {
-      throw invalidImage(`The PNG file has more than ${MAX_CHUNKS} chunks.`);
+      throw invalidMedia(`The PNG file has more than ${MAX_CHUNKS} chunks.`);
     }
     chunks.push({ type, data: file.subarray(at + 8, end), checksum: view.getUint32(end) });
     if (type === "IEND") break;
@@ -84,7 +85,7 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
 
 function verify({ type, data, checksum }: Chunk): void {
   if (crc32(data, crc32(type)) === checksum) return;
-  throw invalidImage(`The PNG file is damaged: the checksum of its ${type} chunk is wrong.`);
+  throw invalidMedia(`The PNG file is damaged: the checksum of its ${type} chunk is wrong.`);
 }
 
 /** Decompresses the filtered rows of all passes; each row begins with the number of its filter. */
@@ -95,7 +96,7 @@ function inflateRows(
   const wanted = passes.reduce((sum, { height, rowBytes }) => sum + height * (rowBytes + 1), 0);
   const numBytes = packed.reduce((sum, { length }) => sum + length, 0);
   if (numBytes * MAX_DEFLATE_RATIO < wanted) {
-    throw invalidImage("The PNG file is cut off, or its header gives a wrong size.");
+    throw invalidMedia("The PNG file is cut off, or its header gives a wrong size.");
   }
   // One buffer of the whole size avoids joining small ones.
   const rows = inflateSync(joinBytes(packed), {
@@ -103,7 +104,7 @@ function inflateRows(
     chunkSize: Math.max(64, wanted),
   });
   if (rows.length < wanted) {
-    throw invalidImage("The PNG file has fewer pixels than its header says.");
+    throw invalidMedia("The PNG file has fewer pixels than its header says.");
   }
   return new Uint8Array(rows.buffer as ArrayBuffer, rows.byteOffset, rows.length);
 }
@@ -153,7 +154,7 @@ function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassRange):
         pixelBytes,
       );
       if (isKnown) continue;
-      throw invalidImage(`The PNG file is damaged: no row filter has the number ${filter}.`);
+      throw invalidMedia(`The PNG file is damaged: no row filter has the number ${filter}.`);
     }
     const first = above + rowBytes;
     const end = first + numRows * rowBytes;

@@ -3,8 +3,8 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
-import { invalidImage } from "./format.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
 interface PngSamples {
@@ -78,7 +78,7 @@ function makePaletteWriter(
   palette: Uint8Array | undefined,
   transparency: Uint8Array | undefined,
 ): RowWriter {
-  if (palette === undefined) throw invalidImage("The PNG file has no palette, but needs one.");
+  if (palette === undefined) throw invalidMedia("The PNG file has no palette, but needs one.");
   return (samples, { output, start, step }) => {
     for (let i = 0, to = start; i < samples.length; i++, to += step) {
       const index = samples[i]!;
@@ -167,7 +167,7 @@ const PASSES = [
 
 /** @throws {HearthError} `invalid_media` when the header is missing or invalid. */
 export function readPngHeader(file: Uint8Array): PngHeader {
-  if (!hasText(file, 12, "IHDR")) throw invalidImage("The PNG file has no header.");
+  if (!hasText(file, 12, "IHDR")) throw invalidMedia("The PNG file has no header.");
   const view = viewData(file);
   const width = view.getUint32(16);
   const height = view.getUint32(20);
@@ -176,7 +176,7 @@ export function readPngHeader(file: Uint8Array): PngHeader {
   const isKnown = DEPTHS[colorType]?.includes(depth) && view.getUint16(26) === 0 &&
     view.getUint8(28) <= 1;
   if (!isKnown) {
-    throw invalidImage(
+    throw invalidMedia(
       `The PNG file's header is damaged: no image has colour type ${colorType} at ${depth} bits.`,
     );
   }

@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import type { ImageFormat, ImageSize } from "./format.ts";
 import { isTiff, readTiffTags, TIFF_TAG, toOrientation } from "./tiff_tags.ts";
 import { colorizeTiff, findColorKind, type TiffLayout } from "./tiff_colors.ts";
 import { hasCodedTiles, makeTiffUnpacker, readCodedTile } from "./tiff_unpack.ts";
@@ -52,7 +53,7 @@ async function decode(
     format === UNSIGNED && numSamples >= 1 && numSamples <= MAX_SAMPLES;
   if (!isKnown) {
     const name = SAMPLE_FORMATS[format] ?? `samples of format ${format}`;
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file cannot be read: its pixels are ${name} of ${depths.join(", ")} bits, ` +
         `${numSamples} for each pixel. Up to ${MAX_SAMPLES} unsigned numbers of the same 1 to 16, 24 or ` +
         "32 bits can be read; convert the image to 8 bits, or to PNG.",
@@ -103,10 +104,10 @@ async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Ui
   const samplesPerPixel = isPlanar ? 1 : numSamples;
   const numTiles = numColumns * numRows * numPlanes;
   if (numTiles > MAX_TILES) {
-    throw invalidImage(`The TIFF file has ${numTiles} tiles; at most ${MAX_TILES} are read.`);
+    throw invalidMedia(`The TIFF file has ${numTiles} tiles; at most ${MAX_TILES} are read.`);
   }
   if (grid.offsets.length < numTiles || grid.byteCounts.length < numTiles) {
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file is damaged: it has ${grid.offsets.length} of ${numTiles} tiles.`,
     );
   }
@@ -127,7 +128,7 @@ async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Ui
       : unpack(packed, tile);
     if (numBytes < rows * rowBytes) {
       const counts = `${numBytes} of ${rows * rowBytes} bytes`;
-      throw invalidImage(`The TIFF file is damaged or cut off: tile ${index} has ${counts}.`);
+      throw invalidMedia(`The TIFF file is damaged or cut off: tile ${index} has ${counts}.`);
     }
     for (let y = 0; y < rows; y++) {
       unpackRow(tile.subarray(y * rowBytes, (y + 1) * rowBytes), {
@@ -164,7 +165,7 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
   const isSane = grid.tileWidth >= 1 && grid.tileHeight >= 1 &&
     grid.tileWidth <= width + MAX_TILE_MARGIN && grid.tileHeight <= height + MAX_TILE_MARGIN;
   if (!isSane) {
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file is damaged: it has tiles of ${grid.tileWidth} × ${grid.tileHeight} pixels.`,
     );
   }

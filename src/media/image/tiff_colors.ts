@@ -3,8 +3,8 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
-import { invalidImage } from "./format.ts";
 import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
 
 /** TIFF's numbers for the meaning of samples. */
@@ -54,7 +54,7 @@ export function findColorKind(layout: TiffLayout): ColorKind {
   const { numSamples, photometric } = layout;
   const kind = chooseKind(layout);
   if (kind !== undefined && numSamples >= kind.numSamples) return kind;
-  throw invalidImage(
+  throw invalidMedia(
     `The TIFF file cannot be read: it has ${numSamples} samples a pixel of photometric kind ` +
       `${photometric}; grey, RGB, palettes, CMYK, YCbCr and CIELab are supported.`,
   );
@@ -132,7 +132,7 @@ const convertCmyk: ColorKind["convert"] = (from, at, to, toAt) => {
 function chooseYCbCr({ tags }: TiffLayout): ColorKind["convert"] {
   const [across = 1, down = 1] = tags.get(TIFF_TAG.chromaSubsampling) ?? [];
   if (across * down === 1) return convertYCbCr;
-  throw invalidImage(
+  throw invalidMedia(
     `The TIFF file cannot be read: ${across} × ${down} pixels of YCbCr share a colour, which is only ` +
       "supported with JPEG compression.",
   );
@@ -151,7 +151,7 @@ function makePalette({ bits, tags }: TiffLayout): ColorKind {
   const values = tags.get(TIFF_TAG.colorMap) ?? [];
   const numColors = 1 << bits;
   if (values.length < 3 * numColors) {
-    throw invalidImage(`The TIFF file is damaged: its palette has ${values.length} values.`);
+    throw invalidMedia(`The TIFF file is damaged: its palette has ${values.length} values.`);
   }
   const convert: ColorKind["convert"] = (from, at, to, toAt) => {
     for (let i = 0; i < 3; i++) to[toAt + i] = values[i * numColors + from[at]!]! >> 8;

@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import { joinBytes } from "../../base/bytes.ts";
-import { type ImageFormat, invalidImage } from "./format.ts";
+import type { ImageFormat } from "./format.ts";
 import { JPEG } from "./jpeg.ts";
 import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
 import { PHOTOMETRIC, type TiffLayout } from "./tiff_colors.ts";
@@ -47,7 +48,7 @@ export async function readCodedTile(
 ): Promise<number> {
   const [format, numSamples] = FORMATS[layout.tags.get(TIFF_TAG.compression)![0]!]!;
   if (layout.bits !== 8 || !numSamples.includes(samplesPerPixel)) {
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file cannot be read: it is compressed as ${format.name} with ${samplesPerPixel} samples of ` +
         `${layout.bits} bits for each pixel. With ${format.name}, ${
           numSamples.join(" or ")
@@ -59,7 +60,7 @@ export async function readCodedTile(
   const size = format.readSize(file);
   const maxHeight = tile.length / (width * samplesPerPixel);
   if (size.width !== width || size.height < rows || size.height > maxHeight) {
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file is damaged: a tile of ${width} × ${rows} pixels is a ${format.name} image of ` +
         `${size.width} × ${size.height}.`,
     );
@@ -150,7 +151,7 @@ export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
     : makeFaxUnpacker(tags, { width: tileWidth, kind });
   if (unpack === undefined) {
     const name = COMPRESSIONS[compression] ?? `number ${compression}`;
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file is compressed as ${name}. LZW, Deflate, PackBits, Zstandard, JPEG, WebP and ` +
         "fax codes can be read; save it with one of these, or as PNG.",
     );
@@ -172,7 +173,7 @@ function makeFaxUnpacker(tags: TiffTags, options: FaxOptions): Unpacker {
   const bits = tags.get(TIFF_TAG.bitsPerSample)?.[0] ?? 1;
   const numSamples = tags.get(TIFF_TAG.samplesPerPixel)?.[0] ?? 1;
   if (bits * numSamples !== 1) {
-    throw invalidImage(
+    throw invalidMedia(
       `The TIFF file is damaged: it has fax codes, and pixels of ${bits * numSamples} bits.`,
     );
   }

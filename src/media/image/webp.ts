@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
 import type { WebPModule } from "@jsquash/webp/codec/dec/webp_dec.js";
 import { pad, type Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
+import { type ImageFormat, type ImageSize, WasmImageDecoder } from "./format.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
@@ -47,7 +48,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
 /** The size in the header of the coded image itself. */
 function readFrameSize(chunks: readonly Chunk[]): { width: number; height: number } {
   const frame = chunks.find(({ type }) => type === "VP8 " || type === "VP8L");
-  if (frame === undefined) throw invalidImage("The WebP file has no image in it.");
+  if (frame === undefined) throw invalidMedia("The WebP file has no image in it.");
   const view = viewData(frame.data);
   if (frame.type === "VP8 ") {
     return { width: view.getUint16(6, true) & 0x3fff, height: view.getUint16(8, true) & 0x3fff };
@@ -95,7 +96,7 @@ async function decodeFrame(data: Uint8Array<ArrayBuffer>, canvas: ImageSize): Pr
   const right = canvas.width - left - width;
   const bottom = canvas.height - top - height;
   if (right < 0 || bottom < 0) {
-    throw invalidImage("The WebP file is damaged: its first frame is larger than the image.");
+    throw invalidMedia("The WebP file is damaged: its first frame is larger than the image.");
   }
   const chunks = readChunks(data, FRAME_HEADER_BYTES);
   const still = await decodeStill(wrapStill(chunks, width, height), { width, height }, chunks);
@@ -109,7 +110,7 @@ async function decodeStill(
 ): Promise<Pixels> {
   const coded = readFrameSize(chunks);
   if (coded.width !== width || coded.height !== height) {
-    throw invalidImage(
+    throw invalidMedia(
       `The WebP file is damaged: its image has ${coded.width} × ${coded.height} pixels, but ` +
         `its header says ${width} × ${height}.`,
     );

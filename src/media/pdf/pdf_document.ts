@@ -4,7 +4,7 @@
  * @module
  */
 import { collectGarbageNow } from "../../base/memory.ts";
-import { HearthError } from "../../base/errors.ts";
+import { HearthError, invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { callWithin, loadPdfium, type Pdfium, TimeLimitError } from "./pdfium.ts";
 
@@ -66,7 +66,7 @@ export class PdfDocument implements Disposable {
     const opened = attempt(() => openFile(pdfium, file), { maxMs, what: "The PDF" });
     if (typeof opened !== "string") return new PdfDocument(pdfium, opened);
     keep(pdfium);
-    throw invalidPdf(opened);
+    throw invalidMedia(opened);
   }
 
   /**
@@ -237,19 +237,15 @@ function attempt<T>(
     isMemoryLeft = true;
     if (error instanceof TimeLimitError) {
       const seconds = Math.round(maxMs / 1000);
-      throw invalidPdf(`${what} takes longer to read than the ${seconds} s that are allowed.`);
+      throw invalidMedia(`${what} takes longer to read than the ${seconds} s that are allowed.`);
     }
-    throw invalidPdf(`${what} is damaged, or needs too much memory, and cannot be read.`, error);
+    throw invalidMedia(`${what} is damaged, or needs too much memory, and cannot be read.`, error);
   }
 }
 
 function keep(pdfium: Pdfium): void {
   if (pdfium.memory.buffer.byteLength <= MAX_KEPT_BYTES) idle = pdfium;
   else isMemoryLeft = true;
-}
-
-function invalidPdf(message: string, cause?: unknown): HearthError {
-  return new HearthError("invalid_media", message, { cause });
 }
 
 /** The resolution that suits a model; the strictest limit decides. */

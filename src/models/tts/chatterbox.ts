@@ -5,9 +5,8 @@
  * @module
  */
 import { join } from "node:path";
-import { startupStep } from "../../base/errors.ts";
+import { invalidMedia, startupStep } from "../../base/errors.ts";
 import { readOptionalJson, readTokenIds } from "../../hub/model_folder.ts";
-import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../model.ts";
 import { readReference } from "./voices.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
@@ -108,7 +107,7 @@ async function cloneVoice(
   const features = await take("speaker_features");
   const numbers = [prefix.values, embeddings.values, features.values];
   if (!numbers.every((values) => values.every(Number.isFinite))) {
-    throw invalidAudio("The recording's voice cannot be determined.");
+    throw invalidMedia("The recording's voice cannot be determined.");
   }
   const voice: ChatterboxVoice = {
     id,

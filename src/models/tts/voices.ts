@@ -5,12 +5,11 @@
  * @module
  */
 import { join } from "node:path";
-import { HearthError, StartupError, startupStep } from "../../base/errors.ts";
+import { HearthError, invalidMedia, StartupError, startupStep } from "../../base/errors.ts";
 import { type ModelFolder, openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { Voice, VoiceRecording } from "../task.ts";
 import { ByteBudgetCache, nameMedia, SharedJobs } from "../threads/active_requests.ts";
 import { type ClonedVoice, TtsGraph, type VoiceCloner } from "./synthesizer.ts";
-import { invalidAudio } from "../../media/audio/sound.ts";
 import { toDeviceClass } from "../../device/backend.ts";
 import type { OpenContext } from "../model.ts";
 import { chooseGraphs } from "../folder/graph_choice.ts";
@@ -155,14 +154,14 @@ export async function readReference(
 }
 
 function makeLengthError(seen: string): Error {
-  return invalidAudio(
+  return invalidMedia(
     `The recording lasts ${seen}; send ${MIN_SECONDS} to ${MAX_SECONDS} s of one person speaking.`,
   );
 }
 
 function requireSound(samples: Float32Array): void {
   if (samples.some((sample) => Math.abs(sample) >= SILENT_PEAK)) return;
-  throw invalidAudio("The recording is silent; send one person speaking.");
+  throw invalidMedia("The recording is silent; send one person speaking.");
 }
 
 const DEFAULT_RATE_HZ = 16_000;
@@ -248,5 +247,5 @@ function normalise(samples: Float32Array): Float32Array<ArrayBuffer> {
 function toUnitLength(vector: Float32Array): Float32Array<ArrayBuffer> {
   const length = Math.hypot(...vector);
   if (length > 0 && Number.isFinite(length)) return vector.map((value) => value / length);
-  throw invalidAudio("The recording's voice cannot be determined.");
+  throw invalidMedia("The recording's voice cannot be determined.");
 }
