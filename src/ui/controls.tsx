@@ -81,7 +81,7 @@ export function Check({ label, isOn, onChange }: {
   );
 }
 
-/** Whether the window matches a media query; updated when that changes. */
+/** Whether the window matches a media query. The calling component renders again when that changes. */
 export function useMedia(query: string): boolean {
   const [isMet, setIsMet] = useState(() => matchMedia(query).matches);
   useEffect(() => {
@@ -109,7 +109,7 @@ export function CopyButton({ text, ...rest }: { text: () => string; class?: stri
   );
 }
 
-/** A panel beside the page in wide windows, above or below it in narrow ones, where only one is open at a time. */
+/** A panel beside the page in wide windows. In narrow ones it is above or below, and only one panel can be open. */
 export function SidePanel({ title, opensFrom, children, ...rest }: {
   title: string;
   /** Window width from which it is open by default; if absent, it is closed by default. */
@@ -137,7 +137,7 @@ export function SidePanel({ title, opensFrom, children, ...rest }: {
   );
 }
 
-/** Human-readable milliseconds. */
+/** Formats a duration: `850 ms`, `1.2 s`. */
 export function formatMs(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
@@ -155,7 +155,7 @@ export async function copyText(text: string): Promise<void> {
   focused?.focus();
 }
 
-/** The value of the colour property `name` at `element`, in the current colour scheme. */
+/** Computes the value of the colour property `name` at `element`, in the current colour scheme. */
 export function readColour(element: Element, name: string): string {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;

@@ -21,7 +21,7 @@ const MOST_LINES = 100;
 
 interface Result {
   readonly texts: readonly string[];
-  readonly alike: readonly (readonly number[])[];
+  readonly similarities: readonly (readonly number[])[];
   readonly points: readonly (readonly [number, number])[];
   readonly width: number;
 }
@@ -41,7 +41,7 @@ export function EmbeddingPage({ info }: PageProps): JSX.Element {
       const vectors = data.map(({ embedding }) => embedding);
       setResult({
         texts,
-        alike: cosines(vectors),
+        similarities: computeCosines(vectors),
         points: project(vectors),
         width: vectors[0]!.length,
       });
@@ -84,7 +84,7 @@ export function EmbeddingPage({ info }: PageProps): JSX.Element {
   );
 }
 
-function HeatMap({ texts, alike }: Result): JSX.Element {
+function HeatMap({ texts, similarities }: Result): JSX.Element {
   const showsFigures = texts.length <= 16;
   return (
     <div class="table" tabIndex={0}>
@@ -100,7 +100,7 @@ function HeatMap({ texts, alike }: Result): JSX.Element {
           {texts.map((text, row) => (
             <tr key={row}>
               <th scope="row" title={text}>{row + 1} {text}</th>
-              {alike[row]!.map((value, column) => (
+              {similarities[row]!.map((value, column) => (
                 <td
                   key={column}
                   title={value.toFixed(3)}
@@ -143,8 +143,8 @@ function shorten(text: string): string {
   return text.length > 24 ? `${text.slice(0, 23)}…` : text;
 }
 
-/** Cosine similarities of all pairs, `[n][n]`. */
-export function cosines(vectors: readonly (readonly number[])[]): number[][] {
+/** Computes the cosine similarities of all pairs of vectors, `[n][n]`. */
+export function computeCosines(vectors: readonly (readonly number[])[]): number[][] {
   const norms = vectors.map((vector) => Math.sqrt(dot(vector, vector)) || 1);
   return vectors.map((a, i) => vectors.map((b, j) => dot(a, b) / (norms[i]! * norms[j]!)));
 }
@@ -180,7 +180,7 @@ function largestComponent(matrix: readonly (readonly number[])[]): {
   vector: number[];
   size: number;
 } {
-  // Any start vector works that is not orthogonal to the largest component.
+  // Power iteration starts from any vector that is not orthogonal to the largest component.
   let vector = matrix.map((_, at) => Math.sin(at + 1));
   let size = 0;
   for (let round = 0; round < 100; round++) {
@@ -216,8 +216,8 @@ interface Label {
 const LETTER_WIDTH = 4.1;
 const LINE_HEIGHT = 9;
 const RADIUS = 5;
-/** Half of the drawing's size. */
-const HALF_SIZE = 132;
+/** Half of the drawing's width, and a little more, since widths of labels are estimates. */
+const HALF_WIDTH = 132;
 
 /** Possible positions of a label: right, left, above, below. */
 const POSITIONS: readonly Label[] = [
@@ -237,7 +237,7 @@ export function placeLabels<P extends LabelledPoint>(
   return points.map((point) => {
     const label = POSITIONS.find((position) => {
       const box = toBox(point, position);
-      return box[0] >= -HALF_SIZE && box[2] <= HALF_SIZE &&
+      return box[0] >= -HALF_WIDTH && box[2] <= HALF_WIDTH &&
         !taken.some((other) => overlap(box, other));
     });
     if (label) taken.push(toBox(point, label));

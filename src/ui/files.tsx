@@ -17,7 +17,7 @@ const MAX_UPLOADED_MIB = 100;
 /** Largest image that fits into a request as base64, which takes four characters for three bytes. */
 export const MAX_IN_JSON_MIB = 75;
 
-/** Says why a file is too large; `undefined` if it is not. Reading it would only waste the browser's memory. */
+/** Explains why a file is too large to be read into memory and sent; `undefined` if it is not. */
 export function refuseLarge({ name, size }: File, maxMib: number): string | undefined {
   const mib = size / 2 ** 20;
   return mib <= maxMib
@@ -53,10 +53,10 @@ export function FileButton({ label, accept = "", multiple = false, onFiles, chil
   );
 }
 
-/** An area in which files of one kind can be dropped, pasted or chosen. */
+/** Lets the user choose files of one kind, paste them, or drop files anywhere on the page. */
 export function FileDrop(
   { accept, label, formats, maxMib = MAX_UPLOADED_MIB, multiple = false, onFiles, children }: {
-    /** As in `<input type=file>`. The part before the slash decides which files can be dropped and pasted. */
+    /** As in `<input type=file>`. The part before the first slash also decides which pasted files are taken. */
     accept: string;
     label: string;
     /** Names of the formats, to show to the user. */
@@ -93,7 +93,7 @@ export function FileDrop(
   );
 }
 
-/** Calls `onFiles` with files that are pasted anywhere on the page. */
+/** Calls `onFiles` with files of the type `accept` that are pasted anywhere on the page. */
 export function usePastedFiles(accept: string, onFiles: (files: File[]) => void): void {
   const latest = useRef(onFiles);
   latest.current = onFiles;
@@ -113,8 +113,10 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
 }
 
 /**
- * Calls `onFiles` with files dropped anywhere on the page, which the browser would otherwise open in its place. Returns
- * whether files are being dragged over it.
+ * Calls `onFiles` with files dropped anywhere on the page. The browser would otherwise show such a file in place of the
+ * page.
+ *
+ * @returns whether files are being dragged over the page.
  */
 export function useDroppedFiles(onFiles: (files: File[]) => void): boolean {
   const [isOver, setIsOver] = useState(false);
@@ -140,7 +142,7 @@ export function useDroppedFiles(onFiles: (files: File[]) => void): boolean {
   return isOver;
 }
 
-/** An object URL for the blob, as long as the component is mounted. */
+/** Makes an object URL for the blob, which is valid as long as the calling component is mounted. */
 export function useObjectUrl(blob: Blob | undefined): string | undefined {
   const [url, setUrl] = useState<string>();
   useEffect(() => {
@@ -152,7 +154,7 @@ export function useObjectUrl(blob: Blob | undefined): string | undefined {
   return url;
 }
 
-/** The blob as a `data:` URL. */
+/** Converts a blob to a `data:` URL. */
 export function readDataUrl(blob: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();

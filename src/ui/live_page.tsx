@@ -66,7 +66,7 @@ function PlotView({ plot, moments }: { plot: Plot; moments: readonly Moment[] })
     };
   }, []);
   const lines = plot.lines.map(({ read }) =>
-    moments.map((moment, at) => read(moment, windowStart(moments, at)))
+    moments.map((moment, at) => read(moment, findWindowStart(moments, at)))
   );
   useEffect(() => {
     const now = moments.at(-1)?.seconds ?? 0;
@@ -95,8 +95,8 @@ function format(value: number | null | undefined): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toFixed(1)));
 }
 
-/** The last sample that is at least a window older than this one, else the first sample. */
-function windowStart(moments: readonly Moment[], at: number): Moment {
+/** Finds the latest moment that is at least a window before this one, or else the first moment. */
+function findWindowStart(moments: readonly Moment[], at: number): Moment {
   const before = moments[at]!.seconds - WINDOW_SECONDS;
   let start = at;
   while (start > 0 && moments[start]!.seconds > before) start--;
@@ -142,7 +142,7 @@ function formatTime(seconds: number): string {
   return time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
-/** Samples by the name of their metric, each with its labels. */
+/** Samples by the name of their metric. */
 type Scrape = ReadonlyMap<string, readonly Sample[]>;
 
 interface Sample {
@@ -172,7 +172,7 @@ export function parseMetrics(text: string): Scrape {
 interface Line {
   readonly label: string;
   /** The current value; `null` if it is unknown. */
-  readonly read: (now: Moment, window: Moment) => number | null;
+  readonly read: (now: Moment, windowStart: Moment) => number | null;
 }
 
 interface Plot {
@@ -196,7 +196,7 @@ function total(scrape: Scrape, name: string): number | null {
   return samples ? samples.reduce((sum, { value }) => sum + value, 0) : null;
 }
 
-/** Increase per second over the window. */
+/** Reads the increase per second of a counter over the window. */
 function rate(name: string): Line["read"] {
   return (now, then) => {
     const seconds = now.seconds - then.seconds;
@@ -205,6 +205,7 @@ function rate(name: string): Line["read"] {
   };
 }
 
+/** Reads the current value of a gauge. @param scale divides the value. */
 function gauge(name: string, scale = 1): Line["read"] {
   return ({ scrape }) => {
     const value = total(scrape, name);
@@ -212,7 +213,7 @@ function gauge(name: string, scale = 1): Line["read"] {
   };
 }
 
-/** A quantile of a histogram's increase over the window, in milliseconds, interpolated within the bucket. */
+/** Reads a quantile of a histogram's increase over the window, in milliseconds, interpolated within the bucket. */
 function quantile(name: string, share: number): Line["read"] {
   return (now, then) => {
     const counts = bucketGrowth(now.scrape, then.scrape, `${name}_bucket`);
@@ -236,6 +237,7 @@ function bucketGrowth(now: Scrape, then: Scrape, name: string) {
   const counts = new Map<number, number>();
   const add = (scrape: Scrape, sign: number) => {
     for (const { labels, value } of scrape.get(name) ?? []) {
+      // Requests with GET run no model.
       if (labels["method"] === "GET") continue;
       const bound = labels["le"] === "+Inf" ? Infinity : Number(labels["le"]);
       counts.set(bound, (counts.get(bound) ?? 0) + sign * value);
@@ -297,7 +299,7 @@ function quantiles(name: string): Line[] {
 /** Time range of the plots. */
 export const KEPT_SECONDS = 300;
 
-/** The metrics so far, and the last error. */
+/** The metrics of the last five minutes, and the last error. */
 export interface History {
   readonly moments: readonly Moment[];
   readonly failure: string | undefined;

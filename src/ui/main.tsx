@@ -22,7 +22,7 @@ import {
   type PageProps,
   type ServerError,
   type ServerInfo,
-  useApiKey,
+  setApiKey,
 } from "./server.ts";
 import { SpeechPage } from "./speech_page.tsx";
 import { TranscriptionPage } from "./transcription_page.tsx";
@@ -43,7 +43,7 @@ const PAGES: Record<ServerInfo["kind"], { title: string; Page: ComponentType<Pag
 type State =
   | { readonly phase: "waiting"; readonly message: string }
   | { readonly phase: "key"; readonly message: string }
-  /** The chosen model, one of several, cannot be loaded. */
+  /** The chosen one of several models cannot be loaded. */
   | { readonly phase: "failed"; readonly message: string; readonly models: readonly ListedModel[] }
   | { readonly phase: "ready"; readonly info: ServerInfo; readonly models: readonly ListedModel[] };
 
@@ -97,7 +97,7 @@ async function findState(report: (message: string) => void): Promise<State> {
     const query = chosen === undefined ? "" : `?model=${encodeURIComponent(chosen.id)}`;
     const info = await (await call(`info${query}`)).json() as ServerInfo;
     document.title = `${info.id} · Hearth`;
-    // Which model is loaded, and its kind, may only be known now.
+    // Lists the models again: only now may it be known which model is loaded, and of which kind it is.
     return { phase: "ready", info, models: chosen === undefined ? [] : await listModels() };
   } catch (error) {
     const { status, message } = error as ServerError;
@@ -136,7 +136,7 @@ function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JS
   const [key, setKey] = useState("");
   const submit = (event: Event) => {
     event.preventDefault();
-    useApiKey(key);
+    setApiKey(key);
     onKey();
   };
   return (
@@ -167,7 +167,7 @@ function Shell(
   // Without this, the browser would open a dropped file that no page takes.
   useDroppedFiles(() => {});
   const { title, Page } = PAGES[info.kind];
-  // Keeping the element avoids rendering it again when metrics arrive.
+  // The page is memoized so that it is not rendered again when metrics arrive.
   const page = useMemo(() => <Page info={info} models={models} />, [info, models]);
   const where = info.device === "webgpu" ? "GPU" : "CPU";
   return (
@@ -237,7 +237,7 @@ function useMetricsHistory(): History {
 
 const CHOSEN_KEY = "hearth.model";
 
-/** The model to show first: the last one chosen, else one that chats; loaded ones are preferred. */
+/** Chooses the model to show first: the last one chosen, else one that chats; loaded ones are preferred. */
 function chooseModel(models: readonly ListedModel[]): ListedModel | undefined {
   const last = localStorage.getItem(CHOSEN_KEY);
   const rank = ({ id, kind, status }: ListedModel) =>

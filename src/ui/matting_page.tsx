@@ -1,6 +1,6 @@
 /**
- * Background removal: shows the image before and after, with an optional background. Several images are processed one
- * after the other.
+ * Background removal: shows the image before and after, optionally with a new background. Several images are processed
+ * one after the other.
  *
  * @module
  */
@@ -28,7 +28,7 @@ interface Result {
   /** The result; absent if it failed. */
   readonly after?: Blob;
   readonly failure?: string;
-  /** Whether it was cropped, so that it cannot be laid over the original. */
+  /** Whether the result was cropped. Then it does not cover the original when laid over it. */
   readonly isCropped: boolean;
 }
 

@@ -11,7 +11,7 @@ const KEY = "hearth.mcp.sign_in";
 type Client = Awaited<ReturnType<OAuthClientProvider["clientInformation"]>>;
 type Tokens = Awaited<ReturnType<OAuthClientProvider["tokens"]>>;
 
-/** The state of the sign-in to a server. */
+/** The stored state of the sign-in to a server. */
 interface Kept {
   readonly client?: Client;
   readonly tokens?: Tokens;
@@ -22,7 +22,7 @@ interface Kept {
   readonly hash?: string;
   /** The query string of the authorization server's redirect. */
   readonly answer?: string | undefined;
-  /** Origins of the authorization server, which the page's content security policy must allow. */
+  /** Origins that the sign-in needs and that the page's content security policy must therefore allow. */
   readonly origins?: readonly string[];
 }
 
@@ -35,7 +35,7 @@ function change(url: string, fields: Kept): void {
   sessionStorage.setItem(KEY, JSON.stringify({ ...all, [url]: { ...all[url], ...fields } }));
 }
 
-/** Origins that must be allowed to sign in to these servers. */
+/** Lists the origins that the page must be allowed to reach in order to sign in to these servers. */
 export function listSignInOrigins(urls: readonly string[]): string[] {
   const all = readAll();
   return urls.flatMap((url) => all[url]?.origins ?? []);
@@ -123,7 +123,7 @@ export class SignIn implements OAuthClientProvider {
   }
 
   redirectToAuthorization(address: URL): void {
-    // The user follows a button: a page that leaves by itself would be a surprise.
+    // The page shows a button with this address: it would surprise the user if the page left by itself.
     this.address = address.href;
   }
 

@@ -68,7 +68,9 @@ async function openMicrophone(): Promise<MediaStream> {
 }
 
 /**
- * Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard. Returns a function that ends this.
+ * Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard.
+ *
+ * @returns a function that stops listening.
  */
 async function listen(
   stream: MediaStream,
@@ -102,7 +104,7 @@ interface ServerEvent {
   readonly error?: { readonly message?: string };
 }
 
-/** A session with the server that transcribes the microphone. */
+/** A session in which the server transcribes what the microphone hears. */
 class LiveTranscription {
   readonly #socket: WebSocket;
   readonly #onTurns: (turns: readonly SpokenTurn[]) => void;
@@ -134,16 +136,25 @@ class LiveTranscription {
     readonly onTurns: (turns: readonly SpokenTurn[]) => void;
   }): Promise<LiveTranscription> {
     const stream = await openMicrophone();
-    const query = `intent=transcription&model=${encodeURIComponent(model)}`;
-    const live = new LiveTranscription(await openSocket(`v1/realtime?${query}`), onTurns);
-    if (language !== "") {
-      const input = { transcription: { language } };
-      live.#send({ type: "session.update", session: { type: "transcription", audio: { input } } });
+    let socket: WebSocket | undefined;
+    try {
+      const query = `intent=transcription&model=${encodeURIComponent(model)}`;
+      socket = await openSocket(`v1/realtime?${query}`);
+      const live = new LiveTranscription(socket, onTurns);
+      if (language !== "") {
+        const input = { transcription: { language } };
+        const session = { type: "transcription", audio: { input } };
+        live.#send({ type: "session.update", session });
+      }
+      live.#stopListening = await listen(stream, (samples) => {
+        live.#send({ type: "input_audio_buffer.append", audio: toBase64(samples) });
+      });
+      return live;
+    } catch (error) {
+      for (const track of stream.getTracks()) track.stop();
+      socket?.close();
+      throw error;
     }
-    live.#stopListening = await listen(stream, (samples) => {
-      live.#send({ type: "input_audio_buffer.append", audio: toBase64(samples) });
-    });
-    return live;
   }
 
   /**
@@ -155,7 +166,7 @@ class LiveTranscription {
     return this.#ended.promise.finally(() => this.#stopListening?.());
   }
 
-  /** Ends the last turn, and then, when its text has arrived, the session. */
+  /** Ends the last turn. When the text of that turn has arrived, ends the session. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#stopListening?.();
@@ -194,7 +205,7 @@ class LiveTranscription {
   }
 }
 
-/** Encodes samples as base64. All browsers run on little-endian machines, as the format is. */
+/** Encodes samples as base64, in little-endian, the byte order of all machines that browsers run on. */
 function toBase64(samples: Int16Array<ArrayBuffer>): string {
   const bytes = new Uint8Array(samples.buffer);
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));

@@ -11,7 +11,7 @@ import { FileDrop, IMAGE_FORMATS, MAX_IN_JSON_MIB, readDataUrl, SaveButton } fro
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post, readEvents, useWork } from "./server.ts";
 
-/** A prompt that makes Florence-2, or a detector with a recogniser, give the box of each line. */
+/** A prompt with which Florence-2, or a text detector with a recogniser, returns the box of each line. */
 const REGION_TASK = "<OCR_WITH_REGION>";
 
 interface Chunk {

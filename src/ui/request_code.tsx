@@ -1,5 +1,5 @@
 /**
- * "Show the request": the same request as code in other languages.
+ * "Show the request": the request that the page sends, as code in three languages.
  *
  * @module
  */
@@ -16,7 +16,7 @@ type ShownRequest =
     | { readonly form: readonly (readonly [string, string])[]; readonly file: string }
   );
 
-/** Longer strings are shortened for display, not for copying. */
+/** Longer strings are shortened in the code that is shown, but not in the code that is copied. */
 const MAX_SHOWN = 300;
 
 const WRITERS = { curl: writeCurl, Python: writePython, JavaScript: writeJavaScript };

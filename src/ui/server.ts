@@ -1,7 +1,7 @@
 /**
- * Calls to the server that this page came from, and the hook with which components make them. The API key, if there is
- * one, is only kept in memory. Also loads the parts of the page that few conversations need: separate bundles next to
- * the page's script.
+ * Calls to the server that this page came from, and a hook with which components run them. The API key, if there is
+ * one, is only kept in memory. Also loads the parts of the page that are rarely needed: separate bundles next to the
+ * page's script.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export interface ServerInfo {
 /** One of several models behind one address, as `GET /v1/models` lists them. */
 export interface ListedModel {
   readonly id: string;
-  /** The kind, if it is known without loading the model, or has been loaded once. */
+  /** The kind; absent if the model has never been loaded and its kind is not known otherwise. */
   readonly kind?: ServerInfo["kind"];
   readonly status: { readonly value: string; readonly failed?: boolean };
 }
@@ -37,7 +37,7 @@ export interface PageProps {
   readonly models: readonly ListedModel[];
 }
 
-/** A request that the server refused, or that could not be sent (`status` 0). */
+/** Thrown when the server refuses a request, or (`status` 0) when the connection fails. */
 export class ServerError extends Error {
   readonly status: number;
 
@@ -50,16 +50,16 @@ export class ServerError extends Error {
 let apiKey: string | undefined;
 
 /** Sends this API key with every request from now on. */
-export function useApiKey(key: string): void {
+export function setApiKey(key: string): void {
   apiKey = key;
 }
 
-/** Whether requests carry an API key, so that examples of requests must too. */
+/** Whether requests have an API key. Then the requests that are shown as code must have one too. */
 export function hasApiKey(): boolean {
   return apiKey !== undefined;
 }
 
-/** The absolute address of a path of the API. */
+/** Converts a path of the API to an absolute address. */
 export function resolveAddress(path: string): string {
   return new URL(path.replace(/^\//, ""), document.baseURI).href;
 }
@@ -83,7 +83,7 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   return response;
 }
 
-/** The models behind a router; empty if the server has one model, which is listed without a status. */
+/** Lists the models behind a router. A server with one model lists it without a status: the result is then empty. */
 export async function listModels(): Promise<readonly ListedModel[]> {
   const { data } = await (await call("v1/models")).json() as { data: Partial<ListedModel>[] };
   return data.filter((model): model is ListedModel => model.status !== undefined);
@@ -114,31 +114,31 @@ export function openSocket(path: string): Promise<WebSocket> {
   });
 }
 
-/** Reads the error message, which may be nested, flat, or in the format of the health endpoint. */
+/** Reads the error message of a response: nested, flat, or in the format of the health endpoint. */
 async function readReason(response: Response): Promise<string> {
   const body: unknown = await response.json().catch(() => undefined);
-  return errorText(body) ?? `The server answered ${response.status}.`;
+  return findErrorText(body) ?? `The server answered ${response.status}.`;
 }
 
-function errorText(body: unknown): string | undefined {
+function findErrorText(body: unknown): string | undefined {
   const { error } = (body ?? {}) as { error?: string | { message?: string } };
   const message = typeof error === "string" ? error : error?.message;
-  // A path within the request is of no use to somebody who dropped a file.
+  // Removes the path within the request, which means nothing to a user who dropped a file.
   return message?.replace(/^(?:messages\[\d+\]\.content\[\d+\]|file|image): /, "");
 }
 
-/** Shown when the server was stopped or the connection was lost. */
+/** The message when the connection is lost during an answer. */
 const CONNECTION_LOST =
   "The connection to the server was lost during the answer. Check that it is still running.";
 
-/** Messages for people, in place of error messages that are meant for programs. */
+/** Messages for users, by the server's error messages that they replace. */
 const FRIENDLY_MESSAGES: Readonly<Record<string, string>> = {
   "shutting down":
     "The server was stopped during the answer. Start it again, then repeat the request.",
 };
 
 /**
- * The bytes of a response as they arrive.
+ * Yields the bytes of a response as they arrive.
  *
  * @throws {ServerError} when the connection is lost. An abort is rethrown.
  */
@@ -160,7 +160,7 @@ export async function* readBytes(response: Response): AsyncGenerator<Uint8Array>
 }
 
 /**
- * The data of server-sent events.
+ * Yields the data of a response's server-sent events.
  *
  * @throws {ServerError} when an event holds an error, or the connection is lost.
  */
@@ -175,7 +175,7 @@ export async function* readEvents(response: Response): AsyncGenerator<unknown> {
       const data = line.slice(5).trim();
       if (data === "[DONE]") return;
       const event: unknown = JSON.parse(data);
-      const message = errorText(event);
+      const message = findErrorText(event);
       if (message !== undefined) throw new ServerError(500, FRIENDLY_MESSAGES[message] ?? message);
       yield event;
     }
@@ -203,7 +203,7 @@ export function loadPart<Name extends keyof Parts>(name: Name): Promise<Parts[Na
   return part;
 }
 
-/** The state of a component's work, and its controls. */
+/** The state of a component's asynchronous work, and functions that start and stop it. */
 interface Work {
   readonly isBusy: boolean;
   readonly failure: string | undefined;
@@ -214,7 +214,7 @@ interface Work {
   readonly stop: () => void;
 }
 
-/** Asynchronous work of the calling component, which is aborted when the component unmounts. */
+/** Lets the calling component do asynchronous work, which is aborted when the component unmounts. */
 export function useWork(): Work {
   const [state, setState] = useState<Pick<Work, "isBusy" | "failure" | "tookMs">>({
     isBusy: false,

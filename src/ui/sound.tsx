@@ -9,9 +9,10 @@ import { readColour, useMedia } from "./controls.tsx";
 
 /** Sample rate of `response_format: pcm`. */
 const SAMPLE_RATE = 24_000;
-/** Seconds that are buffered before playback starts, so that it does not stall at once. */
+/** Seconds of sound that are buffered before playback starts, so that it does not stall at once. */
 const LEAD_SECONDS = 0.15;
 
+/** Plays 16-bit samples while they arrive, and keeps them. */
 export class SpeechPlayer {
   readonly #context = new AudioContext({ sampleRate: SAMPLE_RATE });
   readonly #parts: Float32Array<ArrayBuffer>[] = [];
@@ -69,8 +70,8 @@ export class SpeechPlayer {
   }
 }
 
-/** Makes a WAV file of 16-bit samples. */
-export function wavFile(samples: Float32Array): Blob {
+/** Makes a WAV file with 16-bit samples. */
+export function makeWav(samples: Float32Array): Blob {
   const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
   const write = (at: number, text: string) =>
     [...text].forEach((character, index) => view.setUint8(at + index, character.charCodeAt(0)));
@@ -96,7 +97,7 @@ const NUM_BARS = 200;
 const WIDTH = 1000;
 const HEIGHT = 80;
 
-/** The peak in each of {@linkcode NUM_BARS} intervals. */
+/** Finds the peak in each of {@linkcode NUM_BARS} intervals. */
 export function findPeaks(samples: Float32Array): number[] {
   const perBar = Math.max(1, samples.length / NUM_BARS);
   return Array.from({ length: NUM_BARS }, (_, bar) => {
@@ -122,7 +123,7 @@ export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   }
 }
 
-/** @param props.fraction the part that was played, 0 to 1. */
+/** Draws a waveform, and seeks when it is clicked. @param props.fraction how much was played, 0 to 1. */
 export function Waveform({ peaks, fraction, onSeek }: {
   peaks: readonly number[];
   fraction: number;

@@ -18,7 +18,7 @@ import {
 import { RecordButton } from "./microphone.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, post, readBytes, useWork } from "./server.ts";
-import { findPeaks, readPeaks, SpeechPlayer, Waveform, wavFile } from "./sound.tsx";
+import { findPeaks, makeWav, readPeaks, SpeechPlayer, Waveform } from "./sound.tsx";
 
 interface Voice {
   readonly id: string;
@@ -157,7 +157,7 @@ async function speakStreamed(
     }
     await player.finished();
     const samples = player.samples();
-    return { file: wavFile(samples), request: body, peaks: findPeaks(samples), firstSoundMs };
+    return { file: makeWav(samples), request: body, peaks: findPeaks(samples), firstSoundMs };
   } finally {
     await player.close();
   }
@@ -188,14 +188,14 @@ async function speakAs(model: string, { text, speed, reference, signal }: {
   return { file, peaks: await readPeaks(file) ?? [] };
 }
 
-/** Converts a `data:` URL to a blob without `fetch`, which the page's policy restricts to the server. */
+/** Converts a `data:` URL to a blob. The page's content security policy does not allow `fetch` for such URLs. */
 function dataUrlToBlob(url: string): Blob {
   const comma = url.indexOf(",");
   const bytes = Uint8Array.from(atob(url.slice(comma + 1)), (each) => each.charCodeAt(0));
   return new Blob([bytes], { type: url.slice("data:".length, comma).split(";")[0]! });
 }
 
-/** Saves the same text as MP3, which the server encodes. */
+/** Requests the speech again, as an MP3 file, and saves it. */
 function Mp3Button({ request }: { request: Readonly<Record<string, unknown>> }): JSX.Element {
   const work = useWork();
   const save = () =>

@@ -111,7 +111,7 @@ export function TranscriptionPage({ info }: PageProps): JSX.Element {
   );
 }
 
-/** Requests word times, unless the model has none. */
+/** Requests a transcription with the times of words, or without them if the model has none. */
 async function request(
   sound: File,
   { model, language, signal }: {
@@ -122,7 +122,7 @@ async function request(
 ): Promise<Response> {
   const form = (withWords: boolean) => {
     const body = new FormData();
-    // Put before the file, since a router reads no further than it needs.
+    // The model's name comes before the file, because a router reads a form only up to that name.
     body.append("model", model);
     body.append("file", sound);
     for (const [name, value] of FIELDS) body.append(name, value);

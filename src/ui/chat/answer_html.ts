@@ -1,6 +1,6 @@
 /**
  * The HTML of answers. Formulas and code in Markdown are recognised here, and rendered by parts of the page that are
- * loaded when first needed. HTML that models write is cleaned.
+ * loaded when they are first needed. Of the HTML that models write, only formatting is kept.
  *
  * @module
  */
@@ -12,12 +12,13 @@ import { copyText } from "../controls.tsx";
 /** Longer formulas are shown as plain text. */
 const MAX_CHARACTERS = 4000;
 
-/** A formula in a line of text. Its letters and symbols have no meaning in Markdown. */
+/** Matches a formula within a line of text. Nothing in it is read as Markdown. */
 const INLINE =
   /^(?:\\\([^]{1,4000}?\\\)|\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?![\d$]))/;
-/** A block formula may contain lines that would otherwise be headings or lists. */
+/** Matches a formula that is a block of its own. It may contain lines that look like headings or lists. */
 const BLOCK =
   /^ {0,3}(?:\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\\begin\{([a-z]+\*?)\}[^]{1,4000}?\\end\{\1\})[ \t]*(?:\n|$)/;
+/** Matches the beginning of such a block. */
 const BLOCK_START = /^ {0,3}(?:\\\[|\$\$|\\begin\{(?:[a-z]+)\*?\})/;
 
 /** Extensions for `marked`. */
@@ -42,7 +43,7 @@ function readToken(type: string, raw: string | undefined): Tokens.Generic | unde
   return raw === undefined ? undefined : { type, raw };
 }
 
-/** Whether a paragraph is the beginning of a formula whose end has not arrived. */
+/** Whether a token is the beginning of a block formula whose end has not arrived. */
 export function isOpenFormula({ type, raw }: Token): boolean {
   return type === "paragraph" && BLOCK_START.test(raw) && raw.length < MAX_CHARACTERS;
 }
@@ -76,12 +77,12 @@ export function showFormulas(root: ParentNode): void {
   }, () => {});
 }
 
-/** Typesets one formula. Text that is not LaTeX is unchanged. */
+/** Typesets one formula. Text that is not LaTeX stays unchanged. */
 function showFormula(code: HTMLElement): void {
   const written = code.textContent ?? "";
   try {
     const formula = formulas!.renderFormula(
-      removeMarks(written),
+      removeDelimiters(written),
       !/^(?:\\\(|\$(?!\$))/.test(written),
     );
     code.replaceWith(formula);
@@ -90,7 +91,7 @@ function showFormula(code: HTMLElement): void {
   }
 }
 
-function removeMarks(written: string): string {
+function removeDelimiters(written: string): string {
   if (written.startsWith("\\begin")) return written;
   const length = written.startsWith("$") && !written.startsWith("$$") ? 1 : 2;
   return written.slice(length, -length);
@@ -109,7 +110,7 @@ const PURIFY = {
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-/** Renders a block of code. @param isOpen whether more of the code may arrive: colours wait for its end. */
+/** Renders a block of code. @param isOpen whether more of the code may arrive. Only complete code is highlighted. */
 export function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
   const language = lang?.match(/^[\w+#.-]+/)?.[0]?.toLowerCase() ?? "";
   if (language === "math" && !isOpen) return renderFormulaBlock(text);
@@ -151,6 +152,7 @@ function showColours(code: HTMLElement, { text, language }: { text: string; lang
   if (coloured !== undefined) code.replaceChildren(DOMPurify.sanitize(coloured, PURIFY));
 }
 
+/** Tags that format text. */
 const FORMATTING = new Set(
   [
     "b i u s em strong del ins sub sup kbd samp var mark small q cite abbr code pre br wbr hr",
@@ -159,7 +161,7 @@ const FORMATTING = new Set(
   ].join(" ").split(" "),
 );
 
-/** Elements without content, and elements that HTML allows to end without a closing tag. */
+/** Elements that need no closing tag: those without content, and those that HTML closes implicitly. */
 const UNCLOSED = new Set("br wbr hr p li dt dd tr th td thead tbody tfoot".split(" "));
 
 const TAG = /<(\/?)([a-z][a-z0-9]*)((?:\s[^<>]*?)?)\s*\/?>/gi;
@@ -204,7 +206,7 @@ function keepAttributes(name: string, attributes: string): string {
   }).join("");
 }
 
-/** The deepest nesting of formatting elements in a text, assuming that each ends only at its closing tag. */
+/** Measures how deeply formatting elements are nested in a text, assuming that each ends only at its closing tag. */
 export function measureNesting(html: string): number {
   let depth = 0;
   let deepest = 0;

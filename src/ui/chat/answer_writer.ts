@@ -1,10 +1,10 @@
 /**
- * The answers that are being written in this tab: at most one per conversation, and stored as they grow.
+ * The answers that are being written in this tab: at most one per conversation. They are stored as they grow.
  *
  * @module
  */
 import { saveTurn } from "./chat_database.ts";
-import { chatRequest, type ChatRequestOptions } from "./conversation_formats.ts";
+import { type ChatRequestOptions, makeChatRequest } from "./conversation_formats.ts";
 import { OwnWriting } from "./chat_state.ts";
 import type { Message, TokenChoice, ToolCall, Turn } from "./conversation.ts";
 import { post, readEvents } from "../server.ts";
@@ -22,7 +22,7 @@ interface LiveAnswer {
 interface AnswerKeeper {
   /** Called when an answer begins or grows. */
   show(turn: Turn): void;
-  /** Called when an answer is complete; `failure` says why there is none. */
+  /** Called when an answer has ended. `failure` is the error that ended it, if any. */
   end(turn: Turn, failure: string | undefined): void;
   /** Called when an answer could not be stored. */
   fail(error: Error): void;
@@ -40,7 +40,7 @@ export class AnswerWriter {
     });
   }
 
-  /** Ids of the conversations that are being answered. */
+  /** Ids of the conversations in which an answer is being written. */
   get conversationIds(): ReadonlySet<string> {
     return new Set(this.#answers.keys());
   }
@@ -70,7 +70,7 @@ export class AnswerWriter {
     this.#keeper.show(begun);
     let failure: string | undefined;
     try {
-      const written = await streamAnswer(chatRequest(model, options), {
+      const written = await streamAnswer(makeChatRequest(model, options), {
         begun,
         signal,
         onChange: (message) => {
@@ -123,10 +123,9 @@ interface Chunk {
 
 /**
  * Calls `onChange` with the answer so far, at most once per frame, and returns the complete answer. An answer that is
- * stopped keeps what it had.
+ * stopped, or that fails, keeps the text that it had. The error is then part of the message.
  *
- * @param options.begun the beginning of the answer, if the request continues one; else empty.
- * @throws {ServerError} when the server refuses before the first token; later errors are stored in the message.
+ * @param options.begun the beginning of the answer, if the request continues an answer; else empty.
  */
 async function streamAnswer(
   body: unknown,
@@ -209,6 +208,7 @@ function addCall(calls: ToolCall[], { index, id, function: part }: CallDelta): v
 /** Longest wait for a frame. Pages in the background get no frames, but their answers must be stored too. */
 const LONGEST_FRAME_MS = 500;
 
+/** Returns a function that requests a call of `paint` in the next frame, and one that cancels the request. */
 function paintOncePerFrame(paint: () => void): { request(): void; cancel(): void } {
   let frame: number | undefined;
   let timer: number | undefined;

@@ -5,7 +5,7 @@
  * can write to one conversation without undoing each other's work. Tabs tell each other what they wrote.
  *
  * A stored conversation must be read before it is changed, and a closing page has no time for that. So each change is
- * also kept in local storage until it is in the database. If it did not get there, the next visit applies it.
+ * also kept in local storage until it is in the database. If the page closes before that, the next visit applies it.
  *
  * @module
  */
@@ -22,11 +22,11 @@ import { announceChange } from "./chat_state.ts";
 type StoreName = "conversations" | "turns" | "drafts";
 
 const VERSION = 2;
-/** Days after which a deleted conversation or turn is removed for good. */
+/** Days after which a deleted conversation is removed for good, with all its turns. */
 const KEPT_DAYS = 30;
 
 let opened: Promise<IDBDatabase> | undefined;
-/** The open database: a page that is about to close has no time to open it first. */
+/** The open database. It is kept because a page that is about to close has no time to open it. */
 let database: IDBDatabase | undefined;
 
 function open(): Promise<IDBDatabase> {
@@ -47,7 +47,7 @@ function open(): Promise<IDBDatabase> {
     request.onsuccess = () => {
       database = request.result;
       const forget = () => opened = database = undefined;
-      // A newer version of the page, in another tab, needs to upgrade the database.
+      // A newer version of the page in another tab wants to upgrade the database.
       database.onversionchange = () => {
         request.result.close();
         forget();
@@ -58,7 +58,7 @@ function open(): Promise<IDBDatabase> {
   });
 }
 
-/** Runs `act` in a transaction. Resolves to the result of the request that it returns, once everything is written. */
+/** Runs `act` in a transaction. When that is complete, resolves to the result of the request that `act` returns. */
 async function transact<T>(
   stores: StoreName[],
   mode: IDBTransactionMode,
@@ -82,7 +82,7 @@ function describeFailure(error: DOMException | null): Error {
     );
 }
 
-/** All conversations including deleted ones, the newest first. */
+/** Loads all conversations including deleted ones, the newest first. */
 export async function loadConversations(): Promise<Conversation[]> {
   const all = await transact<Conversation[]>(
     ["conversations"],
@@ -92,7 +92,7 @@ export async function loadConversations(): Promise<Conversation[]> {
   return all.sort((a, b) => b.updatedMs - a.updatedMs);
 }
 
-/** All turns of a conversation, including deleted ones. */
+/** Loads all turns of a conversation, including deleted ones. */
 export function loadTurns(conversationId: string): Promise<Turn[]> {
   return transact<Turn[]>(
     ["turns"],
@@ -105,7 +105,7 @@ export function loadAllTurns(): Promise<Turn[]> {
   return transact<Turn[]>(["turns"], "readonly", (store) => store("turns").getAll());
 }
 
-/** The range of keys of a conversation's turns, which begin with its id. */
+/** The range of keys of a conversation's turns. A key is the conversation's id and the turn's id. */
 function toKeyRange(conversationId: string): IDBKeyRange {
   return IDBKeyRange.bound([conversationId], [conversationId, []]);
 }
@@ -116,7 +116,7 @@ export type Change = (stored: Conversation) => Conversation;
 /**
  * Changes a conversation. If the page closes before the change is written, the next visit writes it.
  *
- * @param conversation the conversation to change, which is stored first if none with its id is stored.
+ * @param conversation the conversation to change. If none with its id is stored, the change is applied to this one.
  */
 export async function changeConversation(
   conversation: Conversation,
@@ -143,7 +143,7 @@ async function writeChange(conversation: Conversation, change: Change): Promise<
   announceChange(conversation.id);
 }
 
-/** Stores a turn, replacing the stored one. It is written even if the page is about to close. */
+/** Stores a turn in place of an earlier one with its id. It is written even if the page is about to close. */
 export async function saveTurn(turn: Turn): Promise<void> {
   await transact(["turns"], "readwrite", (store) => {
     store("turns").put(turn).transaction!.commit();
@@ -152,8 +152,8 @@ export async function saveTurn(turn: Turn): Promise<void> {
 }
 
 /**
- * Adds turns and conversations that do not exist yet. Existing ones are unchanged, but are restored if they were
- * deleted.
+ * Adds turns and conversations that are not stored yet. Stored ones are unchanged, but deleted conversations are
+ * restored.
  */
 export async function addMissing(
   conversations: readonly Conversation[],
@@ -178,13 +178,13 @@ function addUnlessThere(store: IDBObjectStore, value: Turn): void {
   const request = store.add(value);
   request.onerror = (event) => {
     if (request.error?.name !== "ConstraintError") return;
-    // A failure here must abort neither the transaction nor the page.
+    // A turn that is stored already must not abort the transaction.
     event.preventDefault();
     event.stopPropagation();
   };
 }
 
-/** Removes for good what was deleted long ago. */
+/** Removes conversations for good that were deleted long ago. */
 export async function purgeDeleted(): Promise<void> {
   const beforeMs = Date.now() - KEPT_DAYS * 24 * 3_600_000;
   const old = (await loadConversations()).filter(({ deletedMs }) => deletedMs! < beforeMs);
@@ -213,7 +213,7 @@ export async function saveDraft(draft: Draft): Promise<void> {
   });
 }
 
-/** Ids of conversations with a turn that contains `text`, ignoring case. */
+/** Finds the ids of conversations with a turn that contains `text`, ignoring case. */
 export async function searchTurns(text: string): Promise<Set<string>> {
   const wanted = text.toLowerCase();
   const found = new Set<string>();
@@ -253,8 +253,10 @@ function upgradeDatabase(request: IDBOpenDBRequest, oldVersion: number): void {
   };
 }
 
+/** Prefix of the keys of changes in local storage. */
 const PREFIX = "hearth.unwritten.";
 
+/** A change as local storage holds it. */
 interface StoredChange {
   /** The conversation before the change. */
   readonly conversation: Conversation;
@@ -271,9 +273,9 @@ interface UnwrittenChange {
 }
 
 /**
- * Stores a change.
+ * Keeps a change in local storage.
  *
- * @returns a function that removes it, to be called when it is written.
+ * @returns a function that removes the change from there, to be called when the database has it.
  */
 function storeChange(before: Conversation, after: Conversation): () => void {
   const old: Readonly<Record<string, unknown>> = { ...before };
@@ -285,12 +287,12 @@ function storeChange(before: Conversation, after: Conversation): () => void {
   try {
     localStorage.setItem(key, JSON.stringify(noted));
   } catch {
-    // The storage is full: the change depends on reaching the database in time.
+    // Local storage is full: the change is lost if the page closes before the database has it.
   }
   return () => localStorage.removeItem(key);
 }
 
-/** All stored changes. */
+/** Lists the changes in local storage. */
 function listUnwritten(): UnwrittenChange[] {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
   return keys.map((key) => {

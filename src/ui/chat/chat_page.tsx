@@ -1,5 +1,5 @@
 /**
- * The chat page, with a gauge of the context. Vision models can also be sent images.
+ * The chat page: conversations, messages, settings, and a gauge that shows how much of the context is used.
  *
  * @module
  */
@@ -15,16 +15,16 @@ import {
 } from "./chat_state.ts";
 import { RequestCode } from "../request_code.tsx";
 import { hasApiKey, type PageProps, resolveAddress, type ServerInfo } from "../server.ts";
-import { chatRequest } from "./conversation_formats.ts";
-import { ChatSettingsPanel, defaultSettings } from "./chat_settings.tsx";
+import { makeChatRequest } from "./conversation_formats.ts";
+import { ChatSettingsPanel, loadDefaultSettings } from "./chat_settings.tsx";
 import { ChatStore } from "./chat_store.ts";
 import { Composer } from "./composer.tsx";
 import {
   type ChatSettings,
+  findPathThrough,
   listChildren,
   type Message,
   newId,
-  pathThrough,
   type Turn,
 } from "./conversation.ts";
 import { ConversationList } from "./conversation_list.tsx";
@@ -50,7 +50,7 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
     return leave;
   }, []);
   useEffect(() => {
-    // The first address is the page's own, without a conversation: going back must not lead to it.
+    // The page's address is at first without a conversation. It is replaced, so that going back does not lead to it.
     showConversationId(open.id, { replaces: readConversationId() === undefined });
     const title = open.headId === null ? "" : `${open.title} · `;
     document.title = `${title}${info.id} · Hearth`;
@@ -58,8 +58,8 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
   const isAnswering = state.answering.has(open.id);
   useStopKey(isAnswering);
 
-  const path = useMemo(() => pathThrough(turns, open.headId), [turns, open.headId]);
-  const settings = open.settings ?? defaultSettings();
+  const path = useMemo(() => findPathThrough(turns, open.headId), [turns, open.headId]);
+  const settings = open.settings ?? loadDefaultSettings();
   const openConversation = (id: string) => {
     showConversationId(id);
     store.open(id);
@@ -141,12 +141,12 @@ function useStopKey(isAnswering: boolean): void {
   }, []);
 }
 
-/** Whether the answer failed or was stopped before its first word. */
+/** Whether the last message has no answer, because the answer failed or was stopped before its first word. */
 function isUnanswered(messages: readonly Message[]): boolean {
   return messages.length > 0 && messages.at(-1)!.role !== "assistant";
 }
 
-/** Offers to repeat or delete a question without an answer: the server may refuse its image again and again. */
+/** Offers to ask an unanswered question again, or to delete it: the server may refuse an image every time. */
 function Unanswered({ turn }: { turn: Turn }): JSX.Element {
   return (
     <p>
@@ -195,7 +195,7 @@ function Greeting({ kind, isBusy }: { kind: ServerInfo["kind"]; isBusy: boolean 
   );
 }
 
-/** The request that produced the last answer, or would produce the next. */
+/** The request that produced the last answer, or that would produce the next one. */
 function LastRequest({ model, messages, settings }: {
   model: string;
   messages: readonly Message[];
@@ -210,7 +210,7 @@ function LastRequest({ model, messages, settings }: {
       <RequestCode
         request={{
           path: "v1/chat/completions",
-          json: chatRequest(model, {
+          json: makeChatRequest(model, {
             messages: asked,
             settings,
             tools: store.tools.servers.definitions(),
@@ -226,7 +226,7 @@ function LastRequest({ model, messages, settings }: {
 /** The gauge warns once this share of the context is used. */
 const NEARLY_FULL = 0.85;
 
-/** Shows how much of the context is used; nothing before the first answer, which tells the number of tokens. */
+/** Shows how much of the context is used, once an answer has told the number of tokens. */
 function ContextGauge({ path, contextLength }: {
   path: readonly Message[];
   contextLength: number | null;
@@ -251,7 +251,7 @@ function ContextGauge({ path, contextLength }: {
   );
 }
 
-/** Within this distance of the end, the list scrolls along with new text. */
+/** If the list is scrolled to within this distance of its end, it scrolls along with new text. */
 const NEAR_END_PIXELS = 80;
 
 function MessageList({ path, state: { turns, writtenElsewhere }, liveId, store, greeting }: {

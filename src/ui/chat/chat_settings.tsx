@@ -97,7 +97,7 @@ function NumberField({ field, value, onChange }: {
   onChange: (value: number | undefined) => void;
 }): JSX.Element {
   const { name, min, max, isInteger, description } = field;
-  // Limits so large that they mean "any number" are not shown.
+  // Limits that are so large that any number fits are not shown.
   const low = min !== undefined && min > -1e9 ? min : undefined;
   const high = max !== undefined && max < 1e9 ? max : undefined;
   const range = high !== undefined ? ` (${low ?? "…"} to ${high})` : "";
@@ -121,7 +121,7 @@ function NumberField({ field, value, onChange }: {
   );
 }
 
-/** The properties of a text field that holds JSON, or nothing. */
+/** Returns the properties of a text field that holds JSON or is empty. */
 function describeJson(value: string) {
   const field = { class: "json", rows: 3, spellcheck: false, value };
   try {
@@ -161,7 +161,7 @@ interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
-/** Fields that the page itself sets, or that are useless in it. */
+/** Fields that the page sets itself, or that are of no use in it. */
 const OWN = new Set(["n", "top_logprobs", "max_completion_tokens", "prompt_logprobs"]);
 
 /** Reads the fields from `/openapi.json` of the model's server. */
@@ -201,17 +201,17 @@ const PRESETS_KEY = "hearth.presets";
 /** Name of the preset for new conversations. */
 const DEFAULT_NAME = "Default";
 
-/** All presets by name, the default one first. */
+/** Loads all presets by name, the default one first. */
 function loadPresets(): ReadonlyMap<string, ChatSettings> {
   const named = Object.entries(load(PRESETS_KEY)).sort(([a], [b]) => a.localeCompare(b));
   return new Map([
-    [DEFAULT_NAME, defaultSettings()],
+    [DEFAULT_NAME, loadDefaultSettings()],
     ...named.map(([name, value]) => [name, readSettings(value)] as const),
   ]);
 }
 
-/** The settings of new conversations. */
-export function defaultSettings(): ChatSettings {
+/** Loads the settings of new conversations. */
+export function loadDefaultSettings(): ChatSettings {
   return readSettings({ ...DEFAULT_SETTINGS, ...load(DEFAULT_KEY) });
 }
 
@@ -221,7 +221,7 @@ function savePreset(name: string, settings: ChatSettings): void {
   store(PRESETS_KEY, { ...load(PRESETS_KEY), [name]: settings });
 }
 
-/** Deletes a preset. The default preset goes back to the model's defaults. */
+/** Deletes a preset. Deleting the default preset resets it to the model's defaults. */
 function deletePreset(name: string): void {
   if (name === DEFAULT_NAME) return localStorage.removeItem(DEFAULT_KEY);
   const { [name]: _, ...others } = load(PRESETS_KEY);

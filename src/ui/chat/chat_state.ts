@@ -1,6 +1,6 @@
 /**
  * The state of the chat page: the conversations, the open one, its address, and the answers being written in this tab
- * and others. Tabs tell each other what they store and write. Components observe values.
+ * and in others. Tabs tell each other what they store and which answers they are writing. Components observe the state.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import { useEffect, useState } from "preact/hooks";
 import {
   type Conversation,
   type Draft,
+  findPathThrough,
   newConversation,
   newId,
-  pathThrough,
   type Turn,
 } from "./conversation.ts";
 
@@ -35,7 +35,7 @@ export interface ChatState {
 }
 
 /** The state before anything is loaded, with an empty open conversation. */
-export function initialState(): ChatState {
+export function makeInitialState(): ChatState {
   return {
     isLoaded: false,
     conversations: [],
@@ -49,20 +49,20 @@ export function initialState(): ChatState {
   };
 }
 
-/** The turns to show. */
-export function shownPath({ turns, open }: ChatState): Turn[] {
-  return pathThrough(turns, open.headId);
+/** Finds the turns to show. */
+export function findShownPath({ turns, open }: ChatState): Turn[] {
+  return findPathThrough(turns, open.headId);
 }
 
-/** The turns from the first one to the one with this id. */
-export function pathTo({ turns }: ChatState, id: string): Turn[] {
-  const path = pathThrough(turns, id);
+/** Finds the turns from the first one to the one with this id. */
+export function findPathTo({ turns }: ChatState, id: string): Turn[] {
+  const path = findPathThrough(turns, id);
   return path.slice(0, path.findIndex((turn) => turn.id === id) + 1);
 }
 
-/** Id of the last turn shown, not counting a question from another tab that waits for its answer. */
+/** Finds the id of the last turn shown, leaving out a question that is being answered in another tab. */
 export function findPathEnd(state: ChatState): string | null {
-  const path = shownPath(state);
+  const path = findShownPath(state);
   const elsewhere = path.findIndex(({ id }) => state.writtenElsewhere.has(id));
   return (elsewhere < 0 ? path.at(-1)?.id : path[elsewhere]!.parentId) ?? null;
 }
@@ -73,8 +73,8 @@ export function readConversationId(): string | undefined {
 }
 
 /**
- * Puts a conversation's address into the address bar, as a new entry of the browser's history or replacing the last
- * one.
+ * Puts a conversation's address into the address bar: as a new entry of the browser's history, or in place of the
+ * current entry.
  */
 export function showConversationId(id: string, { replaces = false } = {}): void {
   if (readConversationId() === id) return;
@@ -84,8 +84,9 @@ export function showConversationId(id: string, { replaces = false } = {}): void 
 }
 
 /**
- * Calls `onChange` when the user goes back, forward, or to another address of the page. Returns a function that ends
- * this.
+ * Calls `onChange` when the user goes back, forward, or to another address of the page.
+ *
+ * @returns a function that stops this.
  */
 export function followAddress(onChange: (id: string | undefined) => void): () => void {
   const listen = () => onChange(readConversationId());
@@ -97,10 +98,13 @@ export function followAddress(onChange: (id: string | undefined) => void): () =>
   };
 }
 
-/** A tab that is writing an answer announces it this often, since a tab that is closed cannot announce the end. */
+/**
+ * How often a tab announces the answers that it is writing. It repeats this because a tab that is closed cannot
+ * announce the end of an answer.
+ */
 const ANNOUNCE_EVERY_MS = 1000;
-/** How long the other tabs believe an announcement. */
-const BELIEVED_MS = 3500;
+/** How long an announcement is valid in other tabs. */
+const VALID_MS = 3500;
 
 type Announcement =
   | { readonly changed: string }
@@ -118,12 +122,12 @@ export function announceChange(conversationId: string): void {
   announce({ changed: conversationId });
 }
 
-/** The answers that this tab is writing, by the ids of the turns that they follow. */
+/** Announces the answers that this tab is writing, by the ids of the turns that they follow. */
 export class OwnWriting {
   #ids: readonly string[] = [];
   #timer: number | undefined;
 
-  /** Announces these ids to the other tabs, until others are set. */
+  /** Announces these ids to the other tabs again and again, until the next call. */
   set(ids: readonly string[]): void {
     clearInterval(this.#timer);
     const hadAny = this.#ids.length > 0;
@@ -138,8 +142,8 @@ export class OwnWriting {
 /**
  * Listens to other tabs.
  *
- * @param listen.onChange called with the id of each conversation that another tab has written to.
- * @param listen.onWriting called with the ids of all turns whose answers other tabs are writing, when they change.
+ * @param options.onChange called with the id of each conversation that another tab has written to.
+ * @param options.onWriting called, when they change, with the ids of all turns whose answers other tabs are writing.
  */
 export function followOtherTabs({ onChange, onWriting }: {
   readonly onChange: (conversationId: string) => void;
@@ -159,7 +163,7 @@ export function followOtherTabs({ onChange, onWriting }: {
   channel.addEventListener("message", ({ data }: MessageEvent<Announcement>) => {
     if ("changed" in data) return onChange(data.changed);
     clearTimeout(timers.get(data.tab));
-    timers.set(data.tab, Number(setTimeout(() => hear(data.tab, []), BELIEVED_MS)));
+    timers.set(data.tab, Number(setTimeout(() => hear(data.tab, []), VALID_MS)));
     hear(data.tab, data.writing);
   });
 }
@@ -182,14 +186,14 @@ export class Observed<Value> {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls `listener` after each change. Returns a function that ends this. */
+  /** Calls `listener` after each change. @returns a function that stops this. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 }
 
-/** The current value. The calling component renders again when it changes. */
+/** Returns the current value. The calling component renders again when the value changes. */
 export function useObserved<Value>(observed: Observed<Value>): Value {
   const [value, setValue] = useState(observed.value);
   useEffect(() => {

@@ -7,11 +7,11 @@
 import {
   type ChatState,
   findPathEnd,
+  findPathTo,
+  findShownPath,
   followOtherTabs,
-  initialState,
+  makeInitialState,
   Observed,
-  pathTo,
-  shownPath,
 } from "./chat_state.ts";
 import { AnswerWriter } from "./answer_writer.ts";
 import * as database from "./chat_database.ts";
@@ -21,11 +21,11 @@ import {
   makeTitle,
   newConversation,
   newTurn,
+  putTurn,
   type Turn,
-  withTurn,
 } from "./conversation.ts";
 import type { Export } from "./conversation_formats.ts";
-import { defaultSettings } from "./chat_settings.tsx";
+import { loadDefaultSettings } from "./chat_settings.tsx";
 import type { Voice } from "./voice.tsx";
 import { createTools } from "./tool_calls.tsx";
 
@@ -37,7 +37,7 @@ export class ChatStore {
   /** Tools that the model may call besides the functions in the settings. */
   readonly tools = createTools();
   /** The state to show. */
-  readonly observed = new Observed(initialState());
+  readonly observed = new Observed(makeInitialState());
   readonly #answers = new AnswerWriter({
     show: (turn) => this.#showAnswer(turn),
     end: (turn, failure) => this.#endAnswer(turn, failure),
@@ -70,7 +70,7 @@ export class ChatStore {
     this.#set({ isLoaded: true });
   }
 
-  /** Opens the conversation with this id, or creates it. */
+  /** Opens the conversation with this id, or a new one if none is stored. */
   async open(id: string): Promise<void> {
     const stored = this.#state.conversations.find((each) => each.id === id);
     const open = stored ?? newConversation(id);
@@ -96,7 +96,7 @@ export class ChatStore {
   /** Adds the results of tool calls as consecutive turns, and lets the model continue. */
   async addResults(results: readonly Pick<Turn, "text" | "toolCallId">[]): Promise<void> {
     const { id: conversationId } = this.#state.open;
-    let parentId = shownPath(this.#state).at(-1)!.id;
+    let parentId = findShownPath(this.#state).at(-1)!.id;
     const turns = results.map((result) => {
       const turn = newTurn({ ...result, role: "tool" }, { conversationId, parentId });
       parentId = turn.id;
@@ -105,19 +105,19 @@ export class ChatStore {
     await this.answer(this.#addTurns(turns));
   }
 
-  /** Lets the model write another answer to the turn with this id. */
+  /** Lets the model answer the turn with this id. Earlier answers to it are kept as alternatives. */
   async answer(id: string): Promise<void> {
-    // From now on its newest answer is shown.
+    // From now on, the newest answer to this turn is shown.
     if (this.#state.open.headId !== id) this.show(id);
     const { id: conversationId } = this.#state.open;
     const turn = newTurn({ role: "assistant", text: "" }, { conversationId, parentId: id });
-    await this.#write(turn, { messages: pathTo(this.#state, id), continuesLast: false });
+    await this.#write(turn, { messages: findPathTo(this.#state, id), continuesLast: false });
   }
 
   /** Lets the model continue an answer. */
   async continueAnswer(turn: Turn): Promise<void> {
     const { note: _note, error: _error, isUnfinished: _isUnfinished, ...begun } = turn;
-    await this.#write(begun, { messages: pathTo(this.#state, turn.id), continuesLast: true });
+    await this.#write(begun, { messages: findPathTo(this.#state, turn.id), continuesLast: true });
   }
 
   /** Adds an answer edited by the user as an alternative to the model's. */
@@ -142,7 +142,7 @@ export class ChatStore {
 
   /** Deletes a turn and all turns that follow it. */
   deleteTurn(turn: Turn): void {
-    if (shownPath(this.#state).some(({ id }) => id === turn.id)) this.stop();
+    if (findShownPath(this.#state).some(({ id }) => id === turn.id)) this.stop();
     const deleted = { ...turn, deletedMs: Date.now() };
     this.#putTurn(deleted);
     this.#set({ deletedTurn: deleted });
@@ -178,20 +178,20 @@ export class ChatStore {
     this.#keep(conversation, ({ deletedMs: _, ...stored }) => stored);
   }
 
-  /** Everything that is stored and not deleted. */
+  /** Collects all conversations that are not deleted, and all turns. */
   async export(): Promise<Export> {
     const conversations = this.#state.conversations.filter(({ deletedMs }) => !deletedMs);
     return { conversations, turns: await database.loadAllTurns() };
   }
 
-  /** Adds conversations and turns that do not exist yet. */
+  /** Adds conversations and turns that are not stored yet. */
   async import({ conversations, turns }: Export): Promise<void> {
     await database.addMissing(conversations, turns);
     await this.#reloadList();
     await this.#reloadTurns();
   }
 
-  /** Stores a message that is not sent yet. */
+  /** Stores a message that has not been sent yet. */
   saveDraft(draft: Draft): void {
     this.#set({ drafts: new Map(this.#state.drafts).set(draft.conversationId, draft) });
     this.#attempt(() => database.saveDraft(draft));
@@ -202,12 +202,12 @@ export class ChatStore {
     return this.#answers.find(this.#state.open.id);
   }
 
-  /** Adds consecutive turns to the open conversation and shows them. Returns the id of the last one. */
+  /** Adds consecutive turns to the open conversation and shows them. @returns the id of the last one. */
   #addTurns(added: readonly Turn[]): string {
     const { open } = this.#state;
     const headId = added.at(-1)!.id;
     for (const turn of added) this.#putTurn(turn);
-    const title = makeTitle(pathTo(this.#state, headId));
+    const title = makeTitle(findPathTo(this.#state, headId));
     this.#set({ open: { ...open, headId }, deletedTurn: undefined });
     this.#keep(open, ({ deletedMs: _, ...stored }) => ({
       ...stored,
@@ -225,7 +225,7 @@ export class ChatStore {
     const { open } = this.#state;
     this.#setFailure(open.id, undefined);
     this.#set({ open: { ...open, headId: begun.id }, deletedTurn: undefined });
-    const settings = open.settings ?? defaultSettings();
+    const settings = open.settings ?? loadDefaultSettings();
     await this.#answers.write(begun, this.model, {
       ...options,
       settings,
@@ -238,7 +238,7 @@ export class ChatStore {
     this.#set({ answering: this.#answers.conversationIds });
   }
 
-  /** Stores a complete answer. An empty answer is not stored; the reason is shown instead. */
+  /** Stores an answer that has ended. An empty answer is not stored; the error is shown instead. */
   #endAnswer(turn: Turn, failure: string | undefined): void {
     const { conversationId: id, parentId } = turn;
     const { turns, open, conversations } = this.#state;
@@ -266,10 +266,10 @@ export class ChatStore {
 
   #putTurn(turn: Turn): void {
     if (turn.conversationId !== this.#state.open.id) return;
-    this.#set({ turns: withTurn(this.#state.turns, turn) });
+    this.#set({ turns: putTurn(this.#state.turns, turn) });
   }
 
-  /** Changes a conversation here and in the database, and stores turns of it. */
+  /** Changes a conversation in the page's state and in the database, and stores these turns of it. */
   #keep(conversation: Conversation, change: database.Change, turns: readonly Turn[] = []): void {
     const { conversations, open } = this.#state;
     const listed = conversations.find(({ id }) => id === conversation.id) ?? conversation;
@@ -287,7 +287,7 @@ export class ChatStore {
     const conversations = await database.loadConversations();
     const { open } = this.#state;
     const stored = conversations.find(({ id }) => id === open.id);
-    // In another tab, the user may be on another branch.
+    // Keeps the branch that is open in this tab: the user may have chosen another one in another tab.
     this.#set({ conversations, ...(stored && { open: { ...stored, headId: open.headId } }) });
   }
 
@@ -296,7 +296,7 @@ export class ChatStore {
     const turns = await database.loadTurns(id);
     if (this.#state.open.id !== id) return;
     const live = this.#answers.find(id);
-    this.#set({ turns: live ? withTurn(turns, live) : turns });
+    this.#set({ turns: live ? putTurn(turns, live) : turns });
   }
 
   #setFailure(id: string, message: string | undefined): void {

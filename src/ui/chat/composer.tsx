@@ -29,7 +29,7 @@ export function Composer(props: {
   takesImages: boolean;
   takesAudio: boolean;
   isBusy: boolean;
-  /** The draft stored earlier. */
+  /** The draft that was stored earlier. */
   draft: Written | undefined;
   onDraft: (draft: Written) => void;
   onSend: (message: Written) => void;
@@ -63,7 +63,7 @@ export function Composer(props: {
     if (isEmpty || isBusy) return;
     onSend(written);
     setWritten(NOTHING);
-    // Stored at once, so that a sent message does not come back as a draft.
+    // The empty draft is stored at once, so that a sent message does not come back as a draft.
     onDraft(NOTHING);
     setFailure(undefined);
   };
@@ -176,11 +176,11 @@ function Attached({ written, onChange }: {
   );
 }
 
-/** Largest text file: a longer text fits into no context. */
+/** Largest text file. A longer text does not fit into the context of any model. */
 const MAX_TEXT_MIB = 4;
 
 /** The attached files, as they are sent. */
-interface Attached {
+interface Attachments {
   readonly images: readonly string[];
   readonly files: readonly Attachment[];
 }
@@ -194,12 +194,12 @@ interface Taken {
 /**
  * Reads images, recordings, PDFs and text files.
  *
- * @throws {Error} naming the first file that cannot be sent, and why.
+ * @throws {Error} that names the first file that cannot be sent, and says why.
  */
 async function readAttachments(
   files: readonly File[],
   taken: Taken,
-): Promise<Attached> {
+): Promise<Attachments> {
   const images: string[] = [];
   const documents: Attachment[] = [];
   for (const file of files) {
@@ -225,7 +225,7 @@ async function readAttachments(
   return { images, files: documents };
 }
 
-/** Whether a file is an image. Browsers do not know the type of some images. */
+/** Whether a file is an image, also by the extension: browsers do not know the types of some images. */
 function isImage({ type, name }: File): boolean {
   return type.startsWith("image/") && type !== "image/svg+xml" ||
     /\.(?:heic|heif|avif|tiff?|jxl)$/i.test(name);
@@ -255,7 +255,7 @@ function decodeText(bytes: Uint8Array): string | undefined {
   const mark = bytes[0]! << 8 | bytes[1]!;
   const encoding = mark === 0xfffe ? "utf-16le" : mark === 0xfeff ? "utf-16be" : "utf-8";
   try {
-    // Only the beginning of the file was read, which may end within a character.
+    // Of a large file only the beginning was read, and that may end within a character.
     const text = new TextDecoder(encoding, { fatal: true }).decode(bytes, { stream: true });
     return text.includes("\0") ? undefined : text;
   } catch {

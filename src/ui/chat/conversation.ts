@@ -9,7 +9,7 @@
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** The arguments as JSON, as the model wrote them. */
+  /** The arguments, in the JSON that the model wrote. */
   readonly arguments: string;
 }
 
@@ -20,7 +20,7 @@ export interface TokenChoice {
   readonly top_logprobs: readonly { readonly token: string; readonly logprob: number }[];
 }
 
-/** Number of tokens and duration of an answer. */
+/** Numbers of tokens and durations of an answer. */
 export interface AnswerFigures {
   readonly promptTokens: number;
   readonly completionTokens: number;
@@ -29,7 +29,7 @@ export interface AnswerFigures {
   readonly totalMs: number;
 }
 
-/** A document attached to a question: text that the page has read, or a PDF as a `data:` URL. */
+/** A file attached to a question: text that the page has read, or a PDF or recording as a `data:` URL. */
 export type Attachment =
   | { readonly name: string; readonly text: string }
   | { readonly name: string; readonly dataUrl: string };
@@ -48,7 +48,7 @@ export interface Message {
   readonly toolCallId?: string;
   readonly figures?: AnswerFigures;
   readonly tokens?: readonly TokenChoice[];
-  /** How the answer ended, if not normally. */
+  /** A remark for the user, such as how the answer ended. */
   readonly note?: string;
   readonly error?: string;
 }
@@ -61,7 +61,7 @@ export interface Turn extends Message {
   readonly createdMs: number;
   /** Whether the answer was stored before it was complete. */
   readonly isUnfinished?: boolean;
-  /** Time when the turn was deleted. A deleted turn is hidden with all turns that follow it, and can be restored. */
+  /** Time when the turn was deleted. A deleted turn and all turns that follow it are hidden, and can be restored. */
   readonly deletedMs?: number;
 }
 
@@ -87,14 +87,14 @@ export function newTurn(
   return { ...message, id: newId(), conversationId, parentId, createdMs: Date.now() };
 }
 
-/** The turns that directly follow `parentId`, the oldest first. */
+/** Lists the turns that directly follow `parentId`, the oldest first. */
 export function listChildren(turns: readonly Turn[], parentId: string | null): Turn[] {
   return turns.filter((turn) => turn.parentId === parentId && turn.deletedMs === undefined)
     .sort((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
 }
 
-/** Id of the end of the newest branch that begins with `id`, or of the whole tree if `id` is `null`. */
-export function newestLeaf(turns: readonly Turn[], id: string | null): string | null {
+/** Finds the last turn of the newest branch that begins with `id`, or of the whole tree if `id` is `null`. */
+export function findNewestLeaf(turns: readonly Turn[], id: string | null): string | null {
   let leaf = id;
   for (
     let child = listChildren(turns, id).at(-1);
@@ -106,17 +106,17 @@ export function newestLeaf(turns: readonly Turn[], id: string | null): string | 
   return leaf;
 }
 
-/** The turns from the first one to the end of the newest branch through `headId`. */
-export function pathThrough(turns: readonly Turn[], headId: string | null): Turn[] {
+/** Finds the turns from the first one to the end of the newest branch through `headId`. */
+export function findPathThrough(turns: readonly Turn[], headId: string | null): Turn[] {
   const byId = new Map(turns.map((turn) => [turn.id, turn]));
   const path: Turn[] = [];
-  let turn = byId.get(newestLeaf(turns, liveAncestor(byId, headId)) ?? "");
+  let turn = byId.get(findNewestLeaf(turns, findLiveAncestor(byId, headId)) ?? "");
   for (; turn !== undefined; turn = byId.get(turn.parentId ?? "")) path.push(turn);
   return path.reverse();
 }
 
-/** The last turn on the path to `id` that is not deleted and does not follow a deleted one. */
-function liveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): string | null {
+/** Finds the last turn on the path to `id` that is not deleted and does not follow a deleted one. */
+function findLiveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): string | null {
   let live = byId.has(id ?? "") ? id : null;
   for (let turn = byId.get(id ?? ""); turn; turn = byId.get(turn.parentId ?? "")) {
     if (turn.deletedMs !== undefined) live = turn.parentId;
@@ -124,13 +124,25 @@ function liveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): strin
   return live;
 }
 
-/** The turns after replacing or adding one. */
-export function withTurn(turns: readonly Turn[], turn: Turn): readonly Turn[] {
+/** Leaves out deleted turns and the turns that follow them. The head moves to the last turn before them. */
+export function removeDeleted(
+  turns: readonly Turn[],
+  headId: string | null,
+): { readonly turns: readonly Turn[]; readonly headId: string | null } {
+  const byId = new Map(turns.map((turn) => [turn.id, turn]));
+  return {
+    turns: turns.filter(({ id }) => findLiveAncestor(byId, id) === id),
+    headId: findLiveAncestor(byId, headId),
+  };
+}
+
+/** Returns the turns with one of them replaced by `turn`, or with `turn` added. */
+export function putTurn(turns: readonly Turn[], turn: Turn): readonly Turn[] {
   const index = turns.findIndex(({ id }) => id === turn.id);
   return index < 0 ? [...turns, turn] : turns.with(index, turn);
 }
 
-/** A title: the first words of the user's first message. */
+/** Makes a title from the first words of the user's first message, or from its files. */
 export function makeTitle(messages: readonly Message[]): string {
   const { text = "", images = [], files = [] } = messages.find(({ role }) => role === "user") ?? {};
   const title = text.trim() || files[0]?.name || (images.length > 0 ? "Image" : "New conversation");
@@ -140,7 +152,7 @@ export function makeTitle(messages: readonly Message[]): string {
 /** Settings of a conversation's requests. */
 export interface ChatSettings {
   readonly system: string;
-  /** Numbers by the name of their field; the model's default if absent. */
+  /** Values by the name of their field. For an absent field, the model's default is used. */
   readonly sampling: Readonly<Record<string, number>>;
   /** A JSON schema for the answers; empty if there is none. */
   readonly schema: string;
@@ -161,7 +173,7 @@ export const DEFAULT_SETTINGS: ChatSettings = {
   effort: "",
 };
 
-/** Reads settings from the content of a file or of the browser's storage; whatever is not a setting is left out. */
+/** Reads settings from a file or from the browser's storage. Anything that is not a valid setting is left out. */
 export function readSettings(value: unknown): ChatSettings {
   const given = (value ?? {}) as Record<string, unknown>;
   const known = Object.entries(DEFAULT_SETTINGS).map(([name, usual]) => {
@@ -182,7 +194,7 @@ export interface Conversation {
   readonly updatedMs: number;
   /** Id of the turn whose branch is shown; `null` before the first turn. */
   readonly headId: string | null;
-  /** The settings; if absent, the settings of new conversations. */
+  /** The settings. If absent, those of new conversations are used. */
   readonly settings?: ChatSettings;
   /** Time when the conversation was deleted. It can be restored for 30 days. */
   readonly deletedMs?: number;
@@ -200,7 +212,7 @@ export interface ListedConversation {
   readonly messages: readonly Message[];
 }
 
-/** Converts the conversation to a tree with one branch. */
+/** Converts a conversation of version 1 to a tree with one branch. */
 export function growTree(
   { messages, ...listed }: ListedConversation,
 ): { readonly conversation: Conversation; readonly turns: readonly Turn[] } {

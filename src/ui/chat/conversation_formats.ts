@@ -11,6 +11,7 @@ import {
   type ListedConversation,
   type Message,
   readSettings,
+  removeDeleted,
   type Turn,
 } from "./conversation.ts";
 
@@ -29,7 +30,7 @@ export interface ChatRequestOptions {
  *
  * @throws {SyntaxError} when the schema or the tools are not JSON.
  */
-export function chatRequest(
+export function makeChatRequest(
   model: string,
   { messages, settings, tools = [], continuesLast = false }: ChatRequestOptions,
 ): Record<string, unknown> {
@@ -40,7 +41,7 @@ export function chatRequest(
     messages: [
       ...(system.trim() === "" ? [] : [{ role: "system", content: system }]),
       ...messages.filter(({ error, text, toolCalls }) => !error || text !== "" || toolCalls).map(
-        wireMessage,
+        toChatMessage,
       ),
     ],
     ...sampling,
@@ -48,7 +49,11 @@ export function chatRequest(
     ...(schema.trim() !== "" && {
       response_format: {
         type: "json_schema",
-        json_schema: { name: "answer", strict: true, schema: parseJson("JSON schema", schema) },
+        json_schema: {
+          name: "answer",
+          strict: true,
+          schema: parseJson(schema, "JSON schema in the settings is"),
+        },
       },
     }),
     ...(allTools.length > 0 && { tools: allTools }),
@@ -61,25 +66,25 @@ export function chatRequest(
 
 function parseTools(text: string): unknown[] {
   if (text.trim() === "") return [];
-  const tools = parseJson("tools", text);
+  const tools = parseJson(text, "tools in the settings are");
   if (!Array.isArray(tools)) {
     throw new SyntaxError("The tools in the settings are not a JSON list.");
   }
   return tools;
 }
 
-function parseJson(what: string, text: string): unknown {
+function parseJson(text: string, subject: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new SyntaxError(`The ${what} in the settings is not JSON: ${(error as Error).message}`);
+    throw new SyntaxError(`The ${subject} not JSON: ${(error as Error).message}`);
   }
 }
 
-function wireMessage(message: Message): unknown {
+function toChatMessage(message: Message): unknown {
   const { role, text, images = [], files = [], reasoning, toolCalls, toolCallId } = message;
   if (role === "tool") return { role, tool_call_id: toolCallId, content: text };
-  // After a tool call, the model continues from its reasoning; templates drop older reasoning themselves.
+  // After a tool call, the model continues from its reasoning. Older reasoning is dropped by the chat template.
   const thought = reasoning === undefined ? {} : { reasoning_content: reasoning };
   if (toolCalls !== undefined) {
     return {
@@ -94,7 +99,7 @@ function wireMessage(message: Message): unknown {
     };
   }
   const written = [...files.flatMap(quoteText), text].filter((each) => each !== "").join("\n\n");
-  const documents = files.flatMap(wireDocument);
+  const documents = files.flatMap(toFileParts);
   if (images.length + documents.length === 0) return { role, ...thought, content: written };
   return {
     role,
@@ -106,13 +111,13 @@ function wireMessage(message: Message): unknown {
   };
 }
 
-/** A document that the server reads, as a part of a message. */
-function wireDocument(file: Attachment): unknown[] {
+/** Converts a file that the server reads to a part of a message. */
+function toFileParts(file: Attachment): unknown[] {
   if ("text" in file) return [];
   return [{ type: "file", file: { filename: file.name, file_data: file.dataUrl } }];
 }
 
-/** A text file between fences that are longer than any within it. */
+/** Quotes a text file between fences that are longer than any fence within it. */
 function quoteText(file: Attachment): string[] {
   if ("dataUrl" in file) return [];
   const longest = Math.max(2, ...file.text.match(/`{3,}/g)?.map(({ length }) => length) ?? []);
@@ -129,20 +134,20 @@ export interface Export {
   readonly turns: readonly Turn[];
 }
 
-/** Writes conversations as JSON. */
+/** Writes conversations as JSON, without deleted turns. */
 export function writeExport({ conversations, turns }: Export): Blob {
-  const trees = conversations.map((conversation) => ({
-    ...conversation,
-    turns: turns.filter(({ conversationId }) => conversationId === conversation.id),
-  }));
+  const trees = conversations.map((conversation) => {
+    const own = turns.filter(({ conversationId }) => conversationId === conversation.id);
+    return { ...conversation, ...removeDeleted(own, conversation.headId) };
+  });
   const text = JSON.stringify({ format: FORMAT, version: VERSION, conversations: trees }, null, 1);
   return new Blob([text], { type: "application/json" });
 }
 
 /**
- * Reads a file of this version or the previous one.
+ * Reads a file of the current version or of the previous one.
  *
- * @throws {Error} saying what is wrong with the file and where.
+ * @throws {Error} that says what is wrong with the file, and where.
  */
 export function readExport(text: string): Export {
   const { format, version, conversations } = parse(text);

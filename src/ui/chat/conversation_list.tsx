@@ -74,7 +74,7 @@ export function ConversationList({ store, state, onOpen }: Props): JSX.Element {
   );
 }
 
-/** Stored conversations that have turns, and those that only have a draft. */
+/** Lists the conversations that have turns, and those that only have a draft. */
 function listEntries({ conversations, drafts }: ChatState): Conversation[] {
   const stored = new Map(conversations.map((each) => [each.id, each]));
   const begun = [...drafts.values()].filter((draft) => {
@@ -95,7 +95,7 @@ function isEmpty({ text, images, files }: Draft): boolean {
   return text.trim() === "" && images.length + files.length === 0;
 }
 
-/** Ids of conversations whose turns contain the text; `undefined` if nothing is searched for. */
+/** Searches the turns for a text. @returns the ids of the conversations found; `undefined` if the text is empty. */
 function useSearch(
   query: string,
   conversations: readonly Conversation[],
@@ -160,7 +160,7 @@ function Entry({ conversation, isOpen, isAnswering, onOpen, onRename, onDelete }
   );
 }
 
-/** Pressing Enter or leaving the field sets the title, pressing Escape does not. */
+/** A field for the title. Pressing Enter or leaving the field sets the title; pressing Escape does not. */
 function TitleField({ title, onDone }: {
   title: string;
   onDone: (title: string | undefined) => void;

@@ -21,7 +21,7 @@ import {
   showFormulas,
 } from "./answer_html.ts";
 
-/** A longer block is shown as plain text: parsing it again for every token would block the page. */
+/** A longer block is shown as plain text: parsing it again with every new token would block the page. */
 const MAX_BLOCK_CHARACTERS = 20_000;
 /** Long text is parsed in chunks of this size. */
 const CHUNK_CHARACTERS = 50_000;
@@ -65,8 +65,8 @@ export function Markdown({ text, isComplete }: { text: string; isComplete: boole
       view.current ??= new MarkdownView(root.current!);
       const startedMs = performance.now();
       view.current.update(text, isComplete);
-      // Rendering takes at most a quarter of the page's time, even if a block is long: it pauses three times as long as
-      // it took.
+      // After each update, rendering pauses for three times as long as the update took. So it takes at most a quarter
+      // of the page's time, even if a block is long.
       const endedMs = performance.now();
       restUntilMs.current = endedMs + 3 * (endedMs - startedMs);
     };
@@ -81,7 +81,7 @@ export function Markdown({ text, isComplete }: { text: string; isComplete: boole
 /** Renders Markdown into an element. */
 class MarkdownView {
   readonly #root: HTMLElement;
-  /** The text whose blocks are final. */
+  /** The text of the blocks that are rendered for good. */
   #done = "";
   /** DOM nodes of the last block. */
   #last: ChildNode[] = [];
@@ -137,8 +137,8 @@ class MarkdownView {
 }
 
 /**
- * Index of the first block that may change when more text arrives: the last one, or the beginning of an unfinished
- * formula or `<details>`.
+ * Finds the index of the first block that may change when more text arrives: the last one, or the beginning of an
+ * unfinished formula or `<details>`.
  */
 function findOpenBlock(tokens: readonly Token[]): number {
   const begun = tokens.findIndex((token) => isOpenFormula(token) || isOpenFold(token));
@@ -163,7 +163,8 @@ function renderPlain(text: string): HTMLElement {
 }
 
 /**
- * A prefix of the text that ends with a block and is short enough to parse; `undefined` if the first block is too long.
+ * Takes a prefix of the text that ends with a block and is short enough to parse; `undefined` if the first block is too
+ * long.
  */
 function takeChunk(text: string): string | undefined {
   if (text.length <= MAX_BLOCK_CHARACTERS) return text;
@@ -178,7 +179,10 @@ function takeChunk(text: string): string | undefined {
 /** Deepest nesting that is rendered. Real text is rarely nested more than five levels deep. */
 const MAX_LEVELS = 50;
 
-/** Whether a block has more than {@linkcode MAX_LEVELS} levels: browsers and DOMPurify drop such blocks or fail. */
+/**
+ * Whether a block is nested too deeply: browsers and DOMPurify drop such blocks or fail. Two levels of tokens are
+ * allowed for each of {@linkcode MAX_LEVELS} levels, because a list and its items are two.
+ */
 function isDeep(token: Token): boolean {
   let level: object[] = [token];
   for (let depth = 0; level.length > 0; depth++) {
@@ -191,7 +195,7 @@ function isDeep(token: Token): boolean {
   return false;
 }
 
-/** The content between `<details>` and `</details>`: several blocks in Markdown, one element in HTML. */
+/** A `<details>` element with its content: several blocks in Markdown, but one element in HTML. */
 interface FoldToken extends Tokens.Generic {
   readonly type: "fold";
   readonly tokens: Token[];
@@ -256,7 +260,7 @@ function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[]
     table.replaceWith(scroller);
     scroller.append(table);
   }
-  // The text direction of each block follows from its own first letter.
+  // Each block gets the text direction of its own first letter.
   for (const block of fragment.children) (block as HTMLElement).dir = "auto";
   showFormulas(fragment);
   return [...fragment.childNodes];

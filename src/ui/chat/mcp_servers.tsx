@@ -1,7 +1,7 @@
 /**
- * The MCP servers whose tools the model may call, and the panel in which the user adds and removes them. They are
- * stored in this browser, and connected to when the page opens. The page's content security policy only allows
- * connections to servers whose origins are in the page's address.
+ * The MCP servers whose tools the model may call, and the panel in which the user adds and removes servers. Their
+ * addresses are stored in this browser, and the page connects to them when it opens. Its content security policy only
+ * allows connections to origins that are listed in its own address.
  *
  * @module
  */
@@ -77,7 +77,7 @@ export class McpServers {
     this.observed.value = this.observed.value.filter((server) => server.url !== url);
   }
 
-  /** The tools in the layout of OpenAI's API, each with a unique name. */
+  /** Describes the tools in the format of OpenAI's API, each with a unique name. */
   definitions(): unknown[] {
     return this.#named().map(({ name, tool: { description, parameters } }) => ({
       type: "function",
@@ -85,7 +85,7 @@ export class McpServers {
     }));
   }
 
-  /** The server and the tool that a name stands for. */
+  /** Finds the server and the tool that a name stands for. */
   find(
     name: string,
   ): { readonly url: string; readonly server: string; readonly tool: string } | undefined {
@@ -93,7 +93,7 @@ export class McpServers {
     return found && { url: found.url, server: found.server, tool: found.tool.name };
   }
 
-  /** Runs a tool found by {@linkcode find}, with arguments as the model wrote them. */
+  /** Runs the tool that a name stands for. @param json the arguments as the model wrote them. */
   async call(name: string, json: string, signal: AbortSignal): Promise<string> {
     const found = this.find(name);
     const connection = found && this.#connections.get(found.url);
@@ -180,7 +180,7 @@ function readTokens(): Record<string, string> {
   return JSON.parse(sessionStorage.getItem(TOKENS_KEY) ?? "{}");
 }
 
-/** Reloads the page with the servers' origins in its address, if one is missing there. */
+/** Reloads the page with the servers' origins in its address if one is missing there. @returns whether it reloads. */
 function openPolicyFor(urls: readonly string[]): boolean {
   const own = urls.map((url) => new URL(url).origin).filter((origin) => origin !== location.origin);
   const origins = new Set([...own, ...listSignInOrigins(urls)]);

@@ -19,7 +19,7 @@ interface Props {
   readonly siblings: string;
   readonly isLast: boolean;
   readonly isStreaming: boolean;
-  /** Whether it is being written in another tab. */
+  /** Whether the turn is being written in another tab. */
   readonly isElsewhere: boolean;
   readonly store: ChatStore;
 }
@@ -124,7 +124,7 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
             {speaker && text !== "" && (
               <ReadAloudButton
                 model={speaker}
-                text={() => readableText(item.current!, text)}
+                text={() => readSpokenText(item.current!, text)}
               />
             )}
             <QuietButton onClick={() => store.answer(turn.parentId!)}>Regenerate</QuietButton>
@@ -148,14 +148,14 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
   );
 }
 
-/** The text of an answer without Markdown's markup; code is left out. */
-function readableText(item: HTMLElement, markdown: string): string {
+/** Reads the text of an answer without Markdown's markup and without code, to be spoken. */
+function readSpokenText(item: HTMLElement, markdown: string): string {
   const shown = item.querySelector(".markdown")?.cloneNode(true) as HTMLElement | undefined;
   for (const part of shown?.querySelectorAll(".code, .katex-html") ?? []) part.remove();
   return shown?.textContent?.trim() || markdown;
 }
 
-/** Shows which of several alternative turns is shown, with buttons for the others. */
+/** Tells which of several alternative turns is shown, with buttons that show another one. */
 function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "store">) {
   const ids = siblings.split(" ");
   const at = ids.indexOf(turn.id);
@@ -232,8 +232,8 @@ function Editor({ text, action, onDone, onCancel }: {
 }
 
 /**
- * The tokens of an answer. The less likely a token, the stronger its colour; the hovered or focused one shows its
- * alternatives.
+ * The tokens of an answer. The less likely a token is, the stronger is its colour. The alternatives to the hovered or
+ * focused token are shown.
  */
 function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element {
   const [chosen, setChosen] = useState<number>();
@@ -278,7 +278,7 @@ function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element 
   );
 }
 
-/** How unlikely a token is, from 0 (certain) to 4. */
+/** Computes how unlikely a token is, from 0 (likely) to 4. */
 function computeDoubt(logprob: number): number {
   const probability = Math.exp(logprob);
   return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;

@@ -10,12 +10,16 @@ import { Observed, useObserved } from "./chat_state.ts";
 import type { ToolCall, Turn } from "./conversation.ts";
 import { McpServers } from "./mcp_servers.tsx";
 
-/** Time when the page was opened. Calls in turns from earlier visits need a click, whatever was allowed then. */
+/** Time when the page was opened. A call in an older turn needs a click, even if its tool is always allowed. */
 const OPENED_MS = Date.now();
 
 export type Result = Pick<Turn, "text" | "toolCallId">;
 
-/** @param props.onResults receives the results; absent if the conversation has gone on. */
+/**
+ * Shows the tool calls of an answer.
+ *
+ * @param props.onResults receives the results; absent while the answer is being written, and if other turns follow it.
+ */
 export function ToolCalls({ turn, tools: { servers, runs }, onResults }: {
   turn: Turn;
   tools: Tools;
@@ -123,7 +127,7 @@ export interface Tools {
   readonly runs: ToolRuns;
 }
 
-/** The tools of the page. */
+/** Creates the MCP servers and tool runs of the page. */
 export function createTools(): Tools {
   const servers = new McpServers();
   return { servers, runs: new ToolRuns(servers) };
@@ -134,14 +138,14 @@ interface ToolRun {
   readonly text: string;
 }
 
-/** The result that the model gets for a call that the user refused. */
+/** The result that the model gets for a call that the user has refused. */
 const REFUSED = "The user refused this call.";
 /** Storage key of the names of tools that are always allowed in this tab. */
 const ALLOWED_KEY = "hearth.mcp.allowed";
 
 class ToolRuns {
   readonly #servers: McpServers;
-  /** Runs by answer and call. */
+  /** Runs by the ids of their answer and call. */
   readonly observed = new Observed<ReadonlyMap<string, ToolRun>>(new Map());
   readonly #controllers = new Map<string, AbortController>();
 

@@ -83,7 +83,7 @@ export interface Voice {
   readonly speaker?: string;
 }
 
-/** The first speech model of each kind that did not fail to load. */
+/** Finds the first speech model of each kind that has not failed to load. */
 export function useVoice(models: readonly ListedModel[]): Voice {
   return useMemo(() => {
     const find = (kind: ListedModel["kind"]) =>

@@ -48,7 +48,7 @@ hljs.registerAliases(["vue", "svelte"], { languageName: "xml" });
 /** Longer code is not highlighted. */
 const MAX_CHARACTERS = 50_000;
 
-/** Code as HTML with a class for each kind of token; `undefined` for unknown languages. */
+/** Converts code to HTML with a class for each kind of token; `undefined` for long code and unknown languages. */
 export function colourCode(code: string, language: string): string | undefined {
   if (code.length > MAX_CHARACTERS || hljs.getLanguage(language) === undefined) return undefined;
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;

@@ -40,7 +40,9 @@ export type Outcome =
   | { readonly type: "closed"; readonly origin: string };
 
 /**
- * @param token sent as `Authorization: Bearer …`; if empty, OAuth is used if the server requires it.
+ * Connects to a server.
+ *
+ * @param token sent as `Authorization: Bearer …`. If it is empty and the server requires one, OAuth is used.
  * @throws {Error} when the server does not answer as an MCP server, or accepts neither the token nor OAuth.
  */
 export async function connect(url: string, token: string): Promise<Outcome> {
@@ -125,7 +127,7 @@ interface ToolResult {
   readonly isError?: boolean;
 }
 
-/** A tool's result as text; content of other kinds is only described. */
+/** Converts a tool's result to text; content of other kinds is only described. */
 function describeResult({ content = [], structuredContent, isError }: ToolResult): string {
   const parts = content.map(({ type, text, mimeType, uri, resource }) => {
     if (text !== undefined) return text;

@@ -1,5 +1,5 @@
 /**
- * Passes on the microphone's sound in chunks of 16-bit samples. It runs in the browser's audio thread.
+ * Passes on the microphone's sound in chunks of 16-bit samples. This code runs in the browser's audio thread.
  *
  * @module
  */

@@ -275,6 +275,40 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
+  name: "page: the microphone is released when live transcription has no connection",
+  fn: () =>
+    withMicrophone(
+      TIMER,
+      (browserArgs) =>
+        visitPage({ model: "hearth-demo-asr", browserArgs }, async ({ tab }) => {
+          const { page } = tab;
+          await page.evaluate(() => {
+            const { mediaDevices } = navigator;
+            const open = mediaDevices.getUserMedia.bind(mediaDevices);
+            mediaDevices.getUserMedia = async (wanted) => {
+              const stream = await open(wanted);
+              Object.assign(globalThis, { stream });
+              return stream;
+            };
+            globalThis.WebSocket = new Proxy(WebSocket, {
+              construct: () => {
+                throw new Error("No connection.");
+              },
+            });
+          });
+          await tab.click("Transcribe live");
+          await tab.text("main .failure", /No connection/);
+          const states = await page.evaluate(() => {
+            const { stream } = globalThis as unknown as { stream: MediaStream };
+            return stream.getTracks().map(({ readyState }) => readyState);
+          });
+          assert.deepEqual(states, ["ended"]);
+        }),
+    ),
+});
+
+Deno.test({
+  ...PAGE_TEST,
   name: "page: a voice is recorded with the microphone, used for speech, and removed",
   fn: () =>
     withMicrophone(TIMER, async (browserArgs) => {

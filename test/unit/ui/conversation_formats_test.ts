@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { chatRequest, readExport, writeExport } from "../../../src/ui/chat/conversation_formats.ts";
+import {
+  makeChatRequest,
+  readExport,
+  writeExport,
+} from "../../../src/ui/chat/conversation_formats.ts";
 import {
   type Conversation,
   DEFAULT_SETTINGS,
@@ -14,8 +18,8 @@ const QUESTION: Message = {
   images: ["data:image/png;base64,AA"],
 };
 
-Deno.test("chatRequest() contains system prompt, images, sampling, schema and tools", () => {
-  const request = chatRequest("m", {
+Deno.test("makeChatRequest() contains system prompt, images, sampling, schema and tools", () => {
+  const request = makeChatRequest("m", {
     messages: [QUESTION],
     settings: {
       system: "Be short.",
@@ -50,9 +54,9 @@ Deno.test("chatRequest() contains system prompt, images, sampling, schema and to
   assert.equal(request["reasoning_effort"], "none");
 });
 
-Deno.test("chatRequest() sends tool calls and their results back", () => {
+Deno.test("makeChatRequest() sends tool calls and their results back", () => {
   const call = { id: "c1", name: "add", arguments: '{"a":1}' };
-  const { messages } = chatRequest("m", {
+  const { messages } = makeChatRequest("m", {
     messages: [
       { id: "1", role: "user", text: "Add" },
       { id: "2", role: "assistant", text: "", toolCalls: [call] },
@@ -70,25 +74,36 @@ Deno.test("chatRequest() sends tool calls and their results back", () => {
   ]);
 });
 
-Deno.test("chatRequest() names the setting that is not JSON", () => {
+Deno.test("makeChatRequest() names the setting that is not JSON", () => {
   const messages = [QUESTION];
   const schema = { ...DEFAULT_SETTINGS, schema: "{" };
-  assert.throws(() => chatRequest("m", { messages, settings: schema }), /JSON schema.*not JSON/);
+  assert.throws(
+    () => makeChatRequest("m", { messages, settings: schema }),
+    /JSON schema.*not JSON/,
+  );
+  const noJson = { ...DEFAULT_SETTINGS, tools: "{" };
+  assert.throws(
+    () => makeChatRequest("m", { messages, settings: noJson }),
+    /tools.* are not JSON:/,
+  );
   const tools = { ...DEFAULT_SETTINGS, tools: "{}" };
-  assert.throws(() => chatRequest("m", { messages, settings: tools }), /tools.*not a JSON list/);
+  assert.throws(
+    () => makeChatRequest("m", { messages, settings: tools }),
+    /tools.*not a JSON list/,
+  );
 });
 
-Deno.test("chatRequest() quotes text files between fences that they do not contain", () => {
+Deno.test("makeChatRequest() quotes text files between fences that they do not contain", () => {
   const text = "```js\nlet a;\n```";
   const message: Message = { id: "1", role: "user", text: "Why?", files: [{ name: "a.md", text }] };
-  const { messages } = chatRequest("m", { messages: [message], settings: DEFAULT_SETTINGS });
+  const { messages } = makeChatRequest("m", { messages: [message], settings: DEFAULT_SETTINGS });
   assert.deepEqual(messages, [{
     role: "user",
     content: `a.md:\n\`\`\`\`\n${text}\n\`\`\`\`\n\nWhy?`,
   }]);
 });
 
-Deno.test("chatRequest() sends PDFs as OpenAI's file parts", () => {
+Deno.test("makeChatRequest() sends PDFs as OpenAI's file parts", () => {
   const dataUrl = "data:application/pdf;base64,JVBERg==";
   const message: Message = {
     id: "1",
@@ -96,7 +111,7 @@ Deno.test("chatRequest() sends PDFs as OpenAI's file parts", () => {
     text: "Sum it up",
     files: [{ name: "a.pdf", dataUrl }],
   };
-  const { messages } = chatRequest("m", { messages: [message], settings: DEFAULT_SETTINGS });
+  const { messages } = makeChatRequest("m", { messages: [message], settings: DEFAULT_SETTINGS });
   assert.deepEqual(messages, [{
     role: "user",
     content: [
@@ -106,9 +121,13 @@ Deno.test("chatRequest() sends PDFs as OpenAI's file parts", () => {
   }]);
 });
 
-Deno.test("chatRequest() asks to continue an answer", () => {
+Deno.test("makeChatRequest() asks to continue an answer", () => {
   const messages: Message[] = [QUESTION, { id: "2", role: "assistant", text: "It is" }];
-  const request = chatRequest("m", { messages, settings: DEFAULT_SETTINGS, continuesLast: true });
+  const request = makeChatRequest("m", {
+    messages,
+    settings: DEFAULT_SETTINGS,
+    continuesLast: true,
+  });
   assert.equal(request["continue_final_message"], true);
   assert.equal(request["add_generation_prompt"], false);
 });
@@ -123,6 +142,20 @@ const TURNS: Turn[] = [
 Deno.test("readExport() reads the output of writeExport()", async () => {
   const blob = writeExport({ conversations: [CONVERSATION], turns: TURNS });
   assert.deepEqual(readExport(await blob.text()), { conversations: [CONVERSATION], turns: TURNS });
+});
+
+Deno.test("writeExport() leaves out deleted turns, and the turns that follow them", async () => {
+  const turns = [
+    TURNS[0]!,
+    { ...TURNS[1]!, deletedMs: 9 },
+    TURNS[2]!,
+    { ...TURNS[1]!, id: "4", parentId: "2", text: "After the deleted one" },
+  ];
+  const blob = writeExport({ conversations: [{ ...CONVERSATION, headId: "4" }], turns });
+  assert.deepEqual(readExport(await blob.text()), {
+    conversations: [{ ...CONVERSATION, headId: "1" }],
+    turns: [TURNS[0], TURNS[2]],
+  });
 });
 
 Deno.test("readExport() turns the lists of version 1 into trees", () => {

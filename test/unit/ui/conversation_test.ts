@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import {
+  findNewestLeaf,
+  findPathThrough,
   listChildren,
   makeTitle,
-  newestLeaf,
-  pathThrough,
+  putTurn,
   type Turn,
-  withTurn,
 } from "../../../src/ui/chat/conversation.ts";
 
 function turn(
@@ -28,25 +28,25 @@ const TURNS = [
 
 const getIds = (turns: readonly Turn[]) => turns.map(({ id }) => id);
 
-Deno.test("pathThrough() is the newest branch through a turn", () => {
-  assert.deepEqual(getIds(pathThrough(TURNS, "a1")), ["q1", "a1", "q2", "a3"]);
-  assert.deepEqual(getIds(pathThrough(TURNS, "q1")), ["q1", "a2"]);
-  assert.deepEqual(getIds(pathThrough(TURNS, null)), ["q1", "a2"]);
-  assert.deepEqual(getIds(pathThrough(TURNS, "gone")), ["q1", "a2"]);
-  assert.deepEqual(pathThrough([], null), []);
+Deno.test("findPathThrough() is the newest branch through a turn", () => {
+  assert.deepEqual(getIds(findPathThrough(TURNS, "a1")), ["q1", "a1", "q2", "a3"]);
+  assert.deepEqual(getIds(findPathThrough(TURNS, "q1")), ["q1", "a2"]);
+  assert.deepEqual(getIds(findPathThrough(TURNS, null)), ["q1", "a2"]);
+  assert.deepEqual(getIds(findPathThrough(TURNS, "gone")), ["q1", "a2"]);
+  assert.deepEqual(findPathThrough([], null), []);
 });
 
-Deno.test("pathThrough() skips deleted turns", () => {
-  const deleted = withTurn(TURNS, { ...TURNS[2]!, deletedMs: 9 });
-  assert.deepEqual(getIds(pathThrough(deleted, "a3")), ["q1", "a2"]);
-  const all = withTurn(TURNS, { ...TURNS[0]!, deletedMs: 9 });
-  assert.deepEqual(pathThrough(all, "a3"), []);
+Deno.test("findPathThrough() skips deleted turns", () => {
+  const deleted = putTurn(TURNS, { ...TURNS[2]!, deletedMs: 9 });
+  assert.deepEqual(getIds(findPathThrough(deleted, "a3")), ["q1", "a2"]);
+  const all = putTurn(TURNS, { ...TURNS[0]!, deletedMs: 9 });
+  assert.deepEqual(findPathThrough(all, "a3"), []);
 });
 
-Deno.test("listChildren() sorts by time, and newestLeaf() is the end of the newest branch", () => {
+Deno.test("listChildren() sorts by time, and findNewestLeaf() is the end of the newest branch", () => {
   assert.deepEqual(getIds(listChildren(TURNS, "q1")), ["a1", "a2"]);
-  assert.equal(newestLeaf(TURNS, "a1"), "a3");
-  assert.equal(newestLeaf(TURNS, null), "a2");
+  assert.equal(findNewestLeaf(TURNS, "a1"), "a3");
+  assert.equal(findNewestLeaf(TURNS, null), "a2");
 });
 
 Deno.test("makeTitle() is the beginning of the first question", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cosines, placeLabels, project } from "../../../src/ui/embedding_page.tsx";
+import { computeCosines, placeLabels, project } from "../../../src/ui/embedding_page.tsx";
 
 Deno.test("placeLabels() moves labels apart and drops one that fits nowhere", () => {
   const text = "some words";
@@ -15,8 +15,8 @@ Deno.test("placeLabels() moves labels apart and drops one that fits nowhere", ()
   assert.equal(edge!.label!["text-anchor"], "end");
 });
 
-Deno.test("cosines() compares all pairs", () => {
-  const [[self, other], [, last]] = cosines([[1, 0], [1, 1]]) as [number[], number[]];
+Deno.test("computeCosines() compares all pairs", () => {
+  const [[self, other], [, last]] = computeCosines([[1, 0], [1, 1]]) as [number[], number[]];
   assert.equal(self, 1);
   assert.ok(Math.abs(other! - Math.SQRT1_2) < 1e-12 && Math.abs(last! - 1) < 1e-12);
 });
