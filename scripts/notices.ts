@@ -18,7 +18,6 @@ const SHIPPED_MEMBERS = ["src/ui"];
 /** Copyright holders of packages without a licence text. */
 const HOLDERS: Readonly<Record<string, string>> = {
   "@wasm-audio-decoders/common": "2021-2025 Ethan Halsall",
-  "@wasm-audio-decoders/flac": "2021-2025 Ethan Halsall",
   "@wasm-audio-decoders/ogg-vorbis": "2021-2025 Ethan Halsall",
   "mpg123-decoder": "2021-2025 Ethan Halsall",
   "opus-decoder": "2021-2025 Ethan Halsall",
@@ -50,11 +49,6 @@ const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, h
     "libopus",
     "BSD-3-Clause",
     "2001-2023 Xiph.Org, Skype Limited, Octasic and others",
-  ],
-  "@wasm-audio-decoders/flac": [
-    "libFLAC",
-    "BSD-3-Clause",
-    "2000-2009 Josh Coalson, 2011-2023 Xiph.Org Foundation",
   ],
   libflacjs: ["libFLAC", "BSD-3-Clause", "2000-2009 Josh Coalson, 2011-2023 Xiph.Org Foundation"],
   "@wasm-audio-decoders/ogg-vorbis": [

@@ -72,6 +72,34 @@ export class BitReader {
     }
   }
 
+  /**
+   * Reads Rice codes of FLAC: a unary quotient, `parameter` bits of remainder, and the sign in the lowest bit.
+   *
+   * @param values receives numbers from `start` to before `end`.
+   * @throws {RangeError} when the data ends before.
+   */
+  readRiceCodes(values: Float64Array, start: number, end: number, parameter: number): void {
+    const bytes = this.#bytes;
+    const lastWord = bytes.length - 4;
+    for (let i = start; i < end; i++) {
+      const at = this.#position >>> 3;
+      if (at <= lastWord) {
+        const word = (bytes[at]! << 24 | bytes[at + 1]! << 16 | bytes[at + 2]! << 8 |
+          bytes[at + 3]!) << (this.#position & 7);
+        const zeros = Math.clz32(word);
+        const numBits = zeros + 1 + parameter;
+        if (numBits <= MAX_PEEK_BITS) {
+          const code = zeros << parameter | word << zeros << 1 >>> 1 >>> 31 - parameter;
+          values[i] = code >>> 1 ^ -(code & 1);
+          this.#position += numBits;
+          continue;
+        }
+      }
+      const code = this.readUnary() * 2 ** parameter + this.read(parameter);
+      values[i] = code % 2 === 0 ? code / 2 : -(code + 1) / 2;
+    }
+  }
+
   /** Reads at most 24 bits without advancing; bits past the end are 0. */
   peek(count: number): number {
     const at = this.#position >>> 3;

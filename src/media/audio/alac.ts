@@ -6,7 +6,7 @@
  */
 import { invalidMedia } from "../../base/errors.ts";
 import { BitReader } from "../file_bytes.ts";
-import { checkSampleRate, type Sound } from "./sound.ts";
+import { checkSampleRate, type Sound, toFloats } from "./sound.ts";
 
 /** The content of a magic cookie, the codec's header. */
 interface AlacConfig {
@@ -71,12 +71,11 @@ export async function* decodeAlac(
   packets: Iterable<Uint8Array>,
 ): AsyncGenerator<Sound, void> {
   const config = readConfig(cookie);
-  const scale = 2 ** (config.depth - 1);
   for (const packet of packets) {
     const channels = decodePacket(packet, config);
     if (channels.length === 0) continue;
     yield {
-      channels: channels.map((channel) => Float32Array.from(channel, (value) => value / scale)),
+      channels: channels.map((channel) => toFloats(channel, config.depth)),
       sampleRateHz: config.sampleRateHz,
     };
   }

@@ -4,13 +4,7 @@
  * @module
  */
 import { invalidMedia } from "../../base/errors.ts";
-import {
-  decodeFlacFrame,
-  isFlacFrame,
-  isShortFrame,
-  makeSilentFrame,
-  splitFlac,
-} from "./flac_frames.ts";
+import { decodeFlacFrame, type FlacStream, isFlacFrame, splitFlac } from "./flac_frames.ts";
 import { skipId3 } from "./mp3.ts";
 import { type Decoding, ErrorBudget, type Sound } from "./sound.ts";
 
@@ -39,13 +33,12 @@ function readSampleCount(head: Uint8Array): number {
 }
 
 /** @param head as in {@linkcode readSampleCount}. */
-function readShape(head: Uint8Array): { numChannels: number; bitsPerSample: number } {
-  const bits = new DataView(head.buffer, head.byteOffset).getUint16(20);
-  return { numChannels: (bits >> 9 & 7) + 1, bitsPerSample: (bits >> 4 & 31) + 1 };
-}
-
-function readSampleRate(head: Uint8Array): number {
-  return new DataView(head.buffer, head.byteOffset).getUint32(18) >>> 12;
+function readStream(head: Uint8Array): FlacStream {
+  const view = new DataView(head.buffer, head.byteOffset);
+  return {
+    sampleRateHz: view.getUint32(18) >>> 12,
+    bitsPerSample: (view.getUint16(20) >> 4 & 31) + 1,
+  };
 }
 
 /**
@@ -61,21 +54,10 @@ export async function* readFlac(
   yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))), decoding);
 }
 
-/** Bit depths that the WebAssembly decoder decodes correctly; `flac_frames.ts` decodes frames of other depths. */
-const WHOLE_BYTES: readonly number[] = [16, 24];
-
 /** A container's information about its FLAC frames. */
 interface FlacOptions extends Decoding {
   /** Whether the end of the container is missing. A cut within a frame is always detected. */
   readonly isCut?: boolean;
-}
-
-/** Decodes the frames of one stream. */
-interface FrameDecoder {
-  decode(
-    frame: Uint8Array,
-  ): Promise<Sound & { readonly errors: readonly { readonly message: string }[] }>;
-  free(): void;
 }
 
 /**
@@ -93,92 +75,27 @@ export async function* decodeFlac(
   { isCut = false, onTruncated }: FlacOptions,
 ): AsyncGenerator<Sound, void> {
   if (setup.length < HEAD_BYTES) throw invalidMedia("The FLAC stream ends in its header.");
-  const head = setup.slice(0, HEAD_BYTES);
-  head[MAGIC.length]! |= IS_LAST_BLOCK;
+  const head = setup.subarray(0, HEAD_BYTES);
   const promised = readSampleCount(head);
   const budget = new ErrorBudget();
   let numSamples = 0;
   let isDamaged = isCut;
-  const { bitsPerSample } = readShape(head);
-  const isWhole = WHOLE_BYTES.includes(bitsPerSample);
-  const decoder = isWhole ? await createWasmDecoder(head) : createFrameDecoder(head);
-  try {
-    for (const frame of frames) {
-      if (!isFlacFrame(frame)) {
-        isDamaged = true;
-        budget.spend([{ message: "A frame's checksum is wrong." }]);
-        continue;
-      }
-      const { channels, sampleRateHz, errors } = await decoder.decode(frame);
-      isDamaged ||= errors.length > 0;
-      budget.spend(errors);
-      numSamples += channels[0]?.length ?? 0;
-      yield { channels, sampleRateHz };
+  const stream = readStream(head);
+  for (const frame of frames) {
+    try {
+      if (!isFlacFrame(frame)) throw new RangeError("A frame's checksum is wrong.");
+      const sound = decodeFlacFrame(frame, stream);
+      numSamples += sound.channels[0]!.length;
+      yield sound;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      isDamaged = true;
+      budget.spend([error]);
     }
-  } finally {
-    decoder.free();
   }
   if (isDamaged && numSamples < promised) {
     onTruncated(`its header promises ${promised} samples, and ${numSamples} can be decoded`);
   }
-}
-
-async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
-  const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
-  const decoder = new FLACDecoder();
-  await decoder.ready;
-  // The decoder needs the header, because frames may omit the sample rate and the bit depth. The package's own parser
-  // would skip the header.
-  await decoder.decodeFrames([head]);
-  const { bitsPerSample } = readShape(head);
-  let isFirst = true;
-  return {
-    decode: async (frame) => {
-      if (isFirst && isShortFrame(frame)) {
-        // For a frame as short as this, libFLAC would allocate a buffer and then write past its end. Decoding a longer
-        // frame first makes it allocate a longer buffer, which it keeps.
-        await decoder.decodeFrames([makeSilentFrame(readShape(head), frame)]);
-      }
-      isFirst = false;
-      const { channelData, sampleRate, errors } = await decoder.decodeFrames([frame]);
-      for (const samples of channelData) scaleExactly(samples, bitsPerSample);
-      return { channels: channelData, sampleRateHz: sampleRate, errors };
-    },
-    free: () => decoder.free(),
-  };
-}
-
-/**
- * Rescales samples so that the smallest possible sample is -1, as in all other decoders. The WebAssembly decoder
- * divides by the largest possible sample instead.
- */
-function scaleExactly(samples: Float32Array, bitsPerSample: number): void {
-  const full = 2 ** (bitsPerSample - 1);
-  for (let i = 0; i < samples.length; i++) {
-    samples[i] = Math.round(samples[i]! * (full - 1)) / full;
-  }
-}
-
-function createFrameDecoder(head: Uint8Array): FrameDecoder {
-  const stream = {
-    bitsPerSample: readShape(head).bitsPerSample,
-    sampleRateHz: readSampleRate(head),
-  };
-  return {
-    decode: (frame) => {
-      try {
-        return Promise.resolve({ ...decodeFlacFrame(frame, stream), errors: [] });
-      } catch (error) {
-        if (!(error instanceof RangeError)) throw error;
-        return Promise.resolve({
-          channels: [],
-          sampleRateHz: stream.sampleRateHz,
-          errors: [error],
-        });
-      }
-    },
-    free: () => {},
-  };
 }
 
 /** Finds the offset after the metadata. The metadata may hold images, which must not be searched for frames. */

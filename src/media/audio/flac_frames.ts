@@ -1,14 +1,13 @@
 /**
- * Single FLAC frames (RFC 9639, section 9): splits a stream into frames, verifies them, and decodes frames of any bit
- * depth. The WebAssembly decoder gives silence for depths that are not whole bytes.
+ * Single FLAC frames (RFC 9639, section 9): splits a stream into frames, verifies them, and decodes them.
  *
  * @module
  */
 import { BitReader } from "../file_bytes.ts";
-import type { Sound } from "./sound.ts";
+import { type Sound, toFloats } from "./sound.ts";
 
 /** Properties of the stream, for frames that do not repeat them. */
-interface FlacStream {
+export interface FlacStream {
   readonly sampleRateHz: number;
   readonly bitsPerSample: number;
 }
@@ -60,9 +59,8 @@ export function decodeFlacFrame(frame: Uint8Array, stream: FlacStream): Sound {
     return readSubframe(bits, { length, depth: depth + (isSide ? 1 : 0) });
   });
   if (isStereo) joinStereo(values[0]!, values[1]!, assignment);
-  const scale = 2 ** (depth - 1);
   return {
-    channels: values.map((channel) => Float32Array.from(channel, (value) => value / scale)),
+    channels: values.map((channel) => toFloats(channel, depth)),
     sampleRateHz,
   };
 }
@@ -127,11 +125,13 @@ function predict(
 ): void {
   const order = coefficients.length;
   readResiduals(values, bits, order);
-  const scale = 2 ** shift;
+  const scale = 2 ** -shift;
+  // The latest value comes last, so that both arrays are read upwards.
+  const factors = Float64Array.from(coefficients).reverse();
   for (let i = order; i < values.length; i++) {
     let sum = 0;
-    for (let k = 0; k < order; k++) sum += coefficients[k]! * values[i - 1 - k]!;
-    values[i]! += Math.floor(sum / scale);
+    for (let k = 0, at = i - order; k < order; k++, at++) sum += factors[k]! * values[at]!;
+    values[i]! += Math.floor(sum * scale);
   }
 }
 
@@ -145,14 +145,11 @@ function readResiduals(values: Float64Array, bits: BitReader, order: number): vo
     const end = (partition + 1) * values.length / numPartitions;
     const parameter = bits.read(parameterBits);
     const rawBits = parameter === escape ? bits.read(5) : 0;
-    for (let i = start; i < end; i++) {
-      if (parameter === escape) {
-        values[i] = rawBits === 0 ? 0 : bits.readSigned(rawBits);
-        continue;
-      }
-      const code = bits.readUnary() * 2 ** parameter + bits.read(parameter);
-      values[i] = code % 2 === 0 ? code / 2 : -(code + 1) / 2;
+    if (parameter !== escape) {
+      bits.readRiceCodes(values, start, end, parameter);
+      continue;
     }
+    for (let i = start; i < end; i++) values[i] = rawBits === 0 ? 0 : bits.readSigned(rawBits);
   }
 }
 
@@ -209,28 +206,6 @@ export function isFlacFrame(bytes: Uint8Array): boolean {
   let check = 0;
   for (const byte of bytes) check = updateChecksum(check, byte);
   return check === 0;
-}
-
-/** Whether a frame gives its number of samples, at most 256, in 8 bits. Usually only the last frame does. */
-export function isShortFrame(frame: Uint8Array): boolean {
-  return frame[2]! >> 4 === 6;
-}
-
-/**
- * Makes a frame of 4096 silent samples with the number of another frame, at the stream's sample rate and bit depth.
- */
-export function makeSilentFrame(
-  { numChannels, bitsPerSample }: { readonly numChannels: number; readonly bitsPerSample: number },
-  numbered: Uint8Array,
-): Uint8Array {
-  const number = numbered.subarray(4, 4 + countNumberBytes(numbered[4]!));
-  const header = [SYNC_BYTE, numbered[1]!, 12 << 4, numChannels - 1 << 4, ...number];
-  header.push(header.reduce((check, byte) => CRC8[check ^ byte]!, 0));
-  // Each channel is a constant: an 8-bit header and one sample.
-  const body = new Uint8Array(Math.ceil(numChannels * (8 + bitsPerSample) / 8));
-  const frame = [...header, ...body];
-  const check = frame.reduce(updateChecksum, 0);
-  return Uint8Array.of(...frame, check >> 8, check & 0xff);
 }
 
 /** The offset after the frame at `start`, or after the damaged data there. */

@@ -22,6 +22,18 @@ for (const bitsPerSample of [16, 32] as const) {
   }
 }
 
+Deno.test("decodeAudio() reads FLAC of seven channels in the longest frames", async () => {
+  const options = {
+    numFrames: 3,
+    sampleRateKhz: 48,
+    numChannels: 7,
+    isVerbatim: true,
+    level: 0.25,
+  };
+  const decoded = await decodeWhole(makeFlacSilence(options), 48_000);
+  assertSameValues(decoded, new Float32Array(3 * FRAME_SAMPLES).fill(0.25));
+});
+
 Deno.test("decodeAudio() reads a FLAC file to its end if tags follow", async () => {
   const flac = readFixture("speech_22k_stereo.flac");
   const plain = await decodeWhole(flac);
