@@ -53,6 +53,7 @@ export interface ResolvedModel {
   readonly id: string;
   /** Other names a request may use for it: kebab-case alias, owner/name. */
   readonly aliases: readonly string[];
+  /** The `owned_by` that `GET /models` reports. */
   readonly ownedBy: string;
   /** Absolute path of the folder in hub layout. */
   readonly folder: string;
@@ -92,7 +93,9 @@ export interface ListenSettings {
 
 /** How the HTTP side of a model's server behaves. */
 export interface ServerSettings extends ListenSettings {
+  /** Folder whose files requests from other machines may refer to; none if `undefined`. */
   readonly mediaDir: string | undefined;
+  /** Whether media may come from private networks and from this machine, whoever asks. */
   readonly allowPrivateMedia: boolean;
   /** Maximum number of responses kept for `previous_response_id`. */
   readonly maxStoredResponses: number;

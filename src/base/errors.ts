@@ -132,7 +132,7 @@ export function isSystemError(error: unknown): error is Error {
  * @param explain converts the message of an error that the step throws to a message for the user.
  * @throws {StartupError} with that message.
  */
-export async function startupStep<T>(
+export async function runStartupStep<T>(
   step: () => Promise<T>,
   explain: (reason: string) => string,
   setting?: Setting,
@@ -152,6 +152,6 @@ export interface Refusal {
 }
 
 /** The message of a refusal, with the user's name of the setting. */
-export function startupMessage({ message, setting }: Refusal, names: SettingNames): string {
+export function formatRefusal({ message, setting }: Refusal, names: SettingNames): string {
   return setting === undefined ? message : `${message} (${names[setting]})`;
 }

@@ -45,11 +45,13 @@ export class LogQueue {
   readonly #target: Target;
   readonly #options: LogQueueOptions;
   readonly #chunks: Chunk[] = [];
-  /** Lines after those in `#chunks`; they become the next chunk. */
+  /** The newest lines, which are not in `#chunks` yet. */
   #last = "";
   /** Length of all lines that have not been written. */
   #length = 0;
-  #numUntold = 0;
+  /** Number of dropped lines that no written line reports yet. */
+  #numUnreported = 0;
+  /** Number of all dropped lines. */
   #numDropped = 0;
   #writing: Promise<void> | undefined;
 
@@ -66,7 +68,7 @@ export class LogQueue {
   push(text: string): void {
     if (this.#length + text.length > this.#options.maxLength) {
       this.#numDropped++;
-      this.#numUntold++;
+      this.#numUnreported++;
       return;
     }
     this.#append(text);
@@ -95,9 +97,9 @@ export class LogQueue {
       const { bytes, length } = this.#chunks.shift()!;
       await this.#writeChunk(bytes);
       this.#length -= length;
-      if (this.#numUntold === 0 || this.#length > this.#options.maxLength / 2) continue;
-      const numLines = this.#numUntold;
-      this.#numUntold = 0;
+      if (this.#numUnreported === 0 || this.#length > this.#options.maxLength / 2) continue;
+      const numLines = this.#numUnreported;
+      this.#numUnreported = 0;
       this.#append(this.#options.formatDropped(numLines));
     }
     this.#writing = undefined;
@@ -110,7 +112,7 @@ export class LogQueue {
         rest = rest.subarray(await this.#target.write(rest.subarray(0, MAX_WRITE_BYTES)));
       }
     } catch {
-      // The reader has gone, or the disk is full: there is nowhere else to report it.
+      // The reader has gone, or the disk is full. There is no other place to which the error could be written.
     }
   }
 }
@@ -171,7 +173,7 @@ function formatJson(level: LogLevel, message: string, fields: LogFields): string
   const plain = Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [name, describe(value)]),
   );
-  // These stand first for readability, and last again, so that no other field can replace them.
+  // The fields of `head` come first for readability, and once more at the end, so that no other field can replace them.
   const head = { time: new Date().toISOString(), level, message };
   return `${JSON.stringify({ ...head, ...plain, ...head })}\n`;
 }

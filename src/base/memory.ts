@@ -83,7 +83,7 @@ export function collectGarbageNow(): void {
 }
 
 function collectGarbage(): void {
-  const before = usedBytes();
+  const before = countUsedBytes();
   const isDue = schedule.isDue(before);
   if (isDue || mayHaveFreed || performance.now() - trimmedAtMs > TRIM_EVERY_MS) {
     void trimAllArenas(isDue ? collect ??= openCollector() : undefined);
@@ -91,7 +91,7 @@ function collectGarbage(): void {
   } else {
     trimOwnArena();
   }
-  if (isDue) schedule.observe(before, usedBytes());
+  if (isDue) schedule.observe(before, countUsedBytes());
   mayHaveFreed = isDue;
 }
 
@@ -105,7 +105,7 @@ function openCollector(): () => void {
 }
 
 /** Bytes of this thread's objects and array buffers. */
-function usedBytes(): number {
+function countUsedBytes(): number {
   const { heapUsed, external } = Deno.memoryUsage();
   return heapUsed + external;
 }
@@ -114,11 +114,13 @@ function usedBytes(): number {
 // arena. `malloc_trim` does not shorten the free end of an arena, which may be 64 MiB: only a `free` by the thread
 // itself does.
 
-/** glibc's names of parameters, from `malloc.h`. */
+// Parameters of `mallopt`, named as in glibc's `malloc.h`.
 const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
-/** The threshold that glibc itself sets once a block of this size has been freed. */
+
+/** Blocks of at least this size are mapped. glibc sets this threshold itself once a block of this size has been freed. */
 const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
+/** Most free memory that `free` keeps at the end of an arena: twice the other threshold, as in glibc. */
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
 /** glibc checks the end of the arena when a block of this size is freed. */
 const PROBE_BYTES = 2 ** 17;
@@ -135,7 +137,7 @@ const SYMBOLS = {
 let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null | undefined;
 
 /** @returns null with another C library, or without permission. */
-function glibc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null {
+function openGlibc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null {
   if (opened !== undefined) return opened;
   try {
     opened = Deno.build.os === "linux" ? Deno.dlopen("libc.so.6", SYMBOLS).symbols : null;
@@ -150,7 +152,7 @@ function glibc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null {
 
 /** Makes glibc keep freed blocks of up to 16 MiB for later allocations, until they are trimmed. */
 export function keepFreedBlocks(): void {
-  glibc();
+  openGlibc();
 }
 
 /** Shortens the free end of this thread's arena. Takes microseconds. */
@@ -161,8 +163,8 @@ export function trimOwnArena(): void {
 }
 
 /**
- * Shortens this thread's arena, then returns the free pages within all arenas. The latter takes milliseconds, and runs
- * on another thread.
+ * Shortens this thread's arena, then returns the free pages within all arenas. Returning the pages takes milliseconds,
+ * and happens on another thread.
  *
  * @param work runs first, such as a garbage collection. Memory that other threads free during it shortens their arenas
  * too; the arenas of V8's garbage collection threads would otherwise keep tens of megabytes.
@@ -171,7 +173,7 @@ export async function trimAllArenas(work?: () => void): Promise<void> {
   setTrimThreshold(PROBE_BYTES);
   work?.();
   freeProbe();
-  await glibc()?.malloc_trim(0n);
+  await openGlibc()?.malloc_trim(0n);
   setTrimThreshold(TRIM_THRESHOLD_BYTES);
 }
 
@@ -189,12 +191,12 @@ export function trimEndingThread(): void {
 }
 
 function setTrimThreshold(numBytes: number): void {
-  glibc()?.mallopt(M_TRIM_THRESHOLD, numBytes);
+  openGlibc()?.mallopt(M_TRIM_THRESHOLD, numBytes);
 }
 
 /** Makes glibc check the end of this thread's arena. */
 function freeProbe(): void {
-  const libc = glibc();
+  const libc = openGlibc();
   libc?.free(libc.malloc(BigInt(PROBE_BYTES)));
 }
 

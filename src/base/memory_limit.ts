@@ -11,10 +11,13 @@ type ReadText = (path: string) => string;
 
 /** A version of control groups: where Linux shows them, and the files of a group. */
 interface GroupVersion {
+  /** Folder of the root group. */
   readonly root: string;
   /** Finds the process's own group in `/proc/self/cgroup`. */
   readonly own: RegExp;
+  /** Name of the file with the group's limit in bytes. */
   readonly limit: string;
+  /** Name of the file with the bytes in use. */
   readonly usage: string;
   /** Finds the bytes of file caches in `memory.stat`, which count as used but can be reclaimed. */
   readonly cache: RegExp;

@@ -10,9 +10,9 @@ import gauge from "prom-client/lib/gauge.js";
 import histogram from "prom-client/lib/histogram.js";
 import registry from "prom-client/lib/registry.js";
 
-// The classes of prom-client that are used here. Its main module also imports a pushing client, a digest of quantiles
-// and metrics of Node, which costs each thread 20 to 40 ms at its start. The types come from the main module, because
-// these modules have none.
+// The classes of prom-client that are used here, from the modules that define them. prom-client's main module also
+// imports a pushing client, a digest of quantiles and metrics of Node, which costs each thread 20 to 40 ms at its
+// start. The types come from the main module, because the other modules have none.
 type Main = typeof prometheus;
 export const AggregatorRegistry = cluster as unknown as Main["AggregatorRegistry"];
 export const Counter = counter as unknown as Main["Counter"];
@@ -79,7 +79,7 @@ export class RequestMetrics extends MetricSet {
     waiting: 0,
   });
 
-  /** @param what what requests are about, as a capitalized plural: `Recordings`. */
+  /** @param what the things that requests are about, as a capitalized plural: `Recordings`. */
   constructor(what: string) {
     super();
     this.gauge("hearth_sequences_running", `${what} worked on.`, () => this.requests().running);
@@ -88,7 +88,7 @@ export class RequestMetrics extends MetricSet {
 
   /**
    * Takes over the metrics of another registry, which replace metrics of the same names. The metrics named in
-   * `staying`, and those of running and waiting requests, stay.
+   * `staying`, and the metrics of running and waiting requests, are not replaced.
    */
   adopt(from: prometheus.Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];

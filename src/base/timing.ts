@@ -73,7 +73,10 @@ export class BusyThread {
     this.#maxBusyMs = maxBusyMs;
   }
 
-  /** Like {@linkcode yieldToEvents}, but the thread goes idle for a moment if the last such moment is too long ago. */
+  /**
+   * Like {@linkcode yieldToEvents}, but lets the thread be idle for a moment if it was last idle more than the maximum
+   * time ago.
+   */
   async yield(): Promise<void> {
     if (performance.now() - this.#yieldedAtMs < this.#maxBusyMs) return await yieldToEvents();
     await new Promise((resolve) => setTimeout(resolve, 0));
@@ -89,7 +92,7 @@ const NEWEST = 0.3;
  *
  * @param outlier `newest` counts as at most this many times the average.
  */
-export function boundedAverage(
+export function updateAverage(
   before: number | undefined,
   newest: number,
   outlier: number,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { isSystemError, StartupError, startupMessage } from "../base/errors.ts";
+import { formatRefusal, isSystemError, StartupError } from "../base/errors.ts";
 import { COMMON_FLAGS, SETTING_FLAGS } from "./shared_flags.ts";
 import { PROGRAM, VERSION } from "../base/config.ts";
 import {
@@ -46,7 +46,7 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
     return EXIT_DONE;
   } catch (error) {
     if (!isExpected(error)) throw error;
-    printProblem(startupMessage(error, SETTING_FLAGS));
+    printProblem(formatRefusal(error, SETTING_FLAGS));
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
   }
 }

@@ -10,7 +10,7 @@ import {
   type ResolvedModel,
   type ServerSettings,
 } from "../base/config.ts";
-import { StartupError, startupMessage } from "../base/errors.ts";
+import { formatRefusal, StartupError } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
 import { findCompanions, findFfmpeg, findFolder } from "./flag_values.ts";
 import { HubError, NoGraphsError } from "../hub/hub_request.ts";
@@ -167,7 +167,7 @@ async function getFromHub(
     onProgress({ what: `waiting for disk space. ${reason}` });
   };
   return await waitForSpace(get, { onFull, signal }).catch((cause) => {
-    const error = new StartupError(startupMessage(cause, SETTING_FLAGS), { cause });
+    const error = new StartupError(formatRefusal(cause, SETTING_FLAGS), { cause });
     if (isFinal(cause)) onRefused(error);
     throw error;
   });

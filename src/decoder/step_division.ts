@@ -5,7 +5,7 @@
  */
 import type { Lowering } from "../program/program.ts";
 import type { StepBatch, Suspension } from "./decoder.ts";
-import { boundedAverage } from "../base/timing.ts";
+import { updateAverage } from "../base/timing.ts";
 import type { DividedWork, Slices } from "../device/attention.ts";
 
 /** Consecutive sequences of a step, and the lowering that runs them. */
@@ -134,7 +134,7 @@ export class StepSlices implements Slices {
       const startedAtMs = performance.now() - this.#suspendedMs;
       await run(first, end);
       const ms = (performance.now() - this.#suspendedMs - startedAtMs) / ((end - first) * weight);
-      const unitMs = boundedAverage(times.get(key), ms, OUTLIER);
+      const unitMs = updateAverage(times.get(key), ms, OUTLIER);
       times.set(key, unitMs);
       if (end < length) await this.pause(unitMs * weight * least / numInner);
       first = end;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { boundedAverage } from "../base/timing.ts";
+import { updateAverage } from "../base/timing.ts";
 
 /** Target for the time between two next tokens while prompts are read, as a multiple of the usual time. */
 const AIM = 2;
@@ -77,14 +77,14 @@ export class PrefillPace {
   /** Records a decode step, which took `ms` and ended at `nowMs`. */
   observe(ms: number, nowMs: number): void {
     if (this.#numParts === 0) {
-      this.#usualMs = boundedAverage(this.#usualMs, ms, OUTLIER);
+      this.#usualMs = updateAverage(this.#usualMs, ms, OUTLIER);
       this.#numSuspensions = 0;
     } else {
       this.#numSuspensions++;
-      if (!this.#isQueued) this.#besideMs = boundedAverage(this.#besideMs, ms, OUTLIER);
+      if (!this.#isQueued) this.#besideMs = updateAverage(this.#besideMs, ms, OUTLIER);
       else if (this.#usualMs !== undefined) {
         const partMs = Math.max(0, ms - this.#usualMs) / this.#numParts;
-        this.#partMs = boundedAverage(this.#partMs, partMs, OUTLIER);
+        this.#partMs = updateAverage(this.#partMs, partMs, OUTLIER);
       }
     }
     this.#numParts = 0;

@@ -172,6 +172,7 @@ async function* guard(
 
 /** Number of samples kept in memory: a quarter of an hour at 16 kHz, 58 MB. */
 const KEPT_SAMPLES = 15 * 60 * 16_000;
+/** Number of samples in a block, the unit in which samples are dropped from memory. */
 const BLOCK_SAMPLES = 65_536;
 
 /** Options for reading a recording. */

@@ -84,7 +84,7 @@ function factorize(size: number): Radix[] {
   }
   if (rest !== 1) {
     throw new RangeError(
-      `A Fourier transform of size ${size} was asked for; sizes have factors 2 and 5 only.`,
+      `A Fourier transform of size ${size} is not supported: a size has no prime factors but 2 and 5.`,
     );
   }
   return factors;

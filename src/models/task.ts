@@ -69,7 +69,7 @@ export interface RerankTask {
   readonly keepsEnd?: boolean | undefined;
   /** Maximum number of tokens of a document; longer documents are truncated. */
   readonly maxDocumentTokens?: number | undefined;
-  /** Tells models that take an instruction what relevance means; their default instruction if absent. */
+  /** The meaning of relevance, for models that take an instruction; the model's default instruction if absent. */
   readonly instruction?: string | undefined;
 }
 

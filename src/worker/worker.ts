@@ -8,11 +8,11 @@ import { collectGarbageLater } from "../base/memory.ts";
 import { configureLog, log } from "../base/log.ts";
 import { countStepsIn, startThreadsBy } from "../base/threads.ts";
 import {
+  formatRefusal,
   HearthError,
   type Refusal,
   type SettingNames,
   StartupError,
-  startupMessage,
 } from "../base/errors.ts";
 import { openBackend } from "../device/open.ts";
 import type { Backend } from "../device/backend.ts";
@@ -108,7 +108,7 @@ async function load(options: LoadOptions): Promise<void> {
         languages,
         voiceActivity,
         voices,
-        noRecordings: noRecordings && startupMessage(noRecordings, options.settingNames),
+        noRecordings: noRecordings && formatRefusal(noRecordings, options.settingNames),
         readsLines,
         takesAudio,
       },
@@ -122,7 +122,7 @@ async function load(options: LoadOptions): Promise<void> {
     await backend?.dispose();
     scope.postMessage({
       type: "failed",
-      reason: startupMessage(error as Refusal, options.settingNames),
+      reason: formatRefusal(error as Refusal, options.settingNames),
     });
   }
 }
@@ -211,7 +211,7 @@ function take(task: Task, port: MessagePort): void {
 function nameSetting(event: TaskEvent): TaskEvent {
   if (event.type !== "error" || loaded === undefined) return event;
   const { setting: _named, ...error } = event.error;
-  const message = startupMessage(event.error, loaded.settingNames);
+  const message = formatRefusal(event.error, loaded.settingNames);
   return { ...event, error: { ...error, message } };
 }
 

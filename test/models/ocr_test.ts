@@ -317,7 +317,7 @@ for (const family of ["trocr", "captioner"] as const) {
 Deno.test("loadModel() names the missing parts of an OCR folder", async () => {
   const refusals: readonly (readonly [RegExp, (folder: string) => Promise<void>])[] = [
     [
-      /model_type "other_ocr". Of kind ocr, this version of Hearth serves vision-encoder-decoder, florence2/,
+      /model_type "other_ocr". Of kind ocr, this version of Hearth serves the types vision-encoder-decoder, florence2/,
       (folder) => change(folder, "config.json", { model_type: "other_ocr" }),
     ],
     [

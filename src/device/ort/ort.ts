@@ -5,7 +5,7 @@
  * @module
  */
 import type { InferenceSession } from "onnxruntime-common";
-import { startupStep } from "../../base/errors.ts";
+import { runStartupStep } from "../../base/errors.ts";
 import { runStep } from "../../base/threads.ts";
 import { keepFreedBlocks } from "../../base/memory.ts";
 import { describeValues, type GraphSession, type Tensor, toHearthTensors } from "./session.ts";
@@ -162,7 +162,7 @@ export async function openSession(
   model: Uint8Array,
   options: SessionOptions = {},
 ): Promise<GraphSession> {
-  return await startupStep(async () => {
+  return await runStartupStep(async () => {
     if (options.runtime === "native") return await openNativeSession(model, options);
     // Imported on demand: loading is slow, and the other build does not need it.
     const { openWebSession } = await import("./ort_web.ts");

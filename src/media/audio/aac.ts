@@ -133,7 +133,9 @@ function readSampleRate(bits: BitReader): number {
   const index = bits.read(4);
   if (index === EXPLICIT_RATE) return bits.read(24);
   const rate = SAMPLE_RATES_HZ[index];
-  if (rate === undefined) throw new RangeError(`The AAC stream gives sample rate index ${index}.`);
+  if (rate === undefined) {
+    throw new RangeError(`The AAC stream gives the sample rate by the reserved index ${index}.`);
+  }
   return rate;
 }
 

@@ -52,8 +52,8 @@ function readConfig(cookie: Uint8Array): AlacConfig {
     numChannels < 1 || numChannels > MAX_CHANNELS
   ) {
     throw invalidMedia(
-      `The Apple Lossless header gives ${frameSamples} samples a frame, ${depth} bits and ${numChannels} channels; ` +
-        `1 to ${MAX_FRAME_SAMPLES}, 16, 20, 24 or 32, and 1 to ${MAX_CHANNELS} are expected.`,
+      `The Apple Lossless header gives ${frameSamples} samples a frame, ${depth} bits and ${numChannels} channels. ` +
+        `Expected are 1 to ${MAX_FRAME_SAMPLES} samples, 16, 20, 24 or 32 bits, and 1 to ${MAX_CHANNELS} channels.`,
     );
   }
   checkSampleRate(config.sampleRateHz);
@@ -161,6 +161,7 @@ function readElement(bits: BitReader, config: AlacConfig, numChannels: 1 | 2): I
 
 /** The mean of the codes is a fixed-point number with 9 fractional bits. */
 const MEAN_BITS = 9;
+/** Largest mean, and length of the longest run of zeros: only after such a run may another 0 follow. */
 const MAX_MEAN = 0xffff;
 /** When the mean is below this, a code for a run of zeros follows. */
 const ZERO_RUN_MEAN = 1 << MEAN_BITS - 2;

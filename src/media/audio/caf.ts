@@ -87,7 +87,7 @@ function readChunks(file: Bytes, decoding: Decoding): Map<string, Bytes> {
     const type = String.fromCharCode(...file.subarray(at, at + 4));
     const size = Number(view.getBigInt64(at + 4));
     const start = at + CHUNK_HEADER_BYTES;
-    // The data chunk of an unfinished recording has no size, and is the last one.
+    // The data chunk of an unfinished recording has no size, and is the last chunk.
     const end = size < 0 ? file.length : start + size;
     if (end > file.length) {
       decoding.onTruncated(

@@ -43,7 +43,7 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
   if (family === 0) {
     const mapping = numChannels === 1 ? [0] : [0, 1];
     if (numChannels > 2) {
-      throw invalidMedia(`The Opus header has ${numChannels} channels unmapped.`);
+      throw invalidMedia(`The Opus header has ${numChannels} channels, but no mapping for them.`);
     }
     return { ...base, numStreams: 1, numCoupled: numChannels - 1, mapping };
   }

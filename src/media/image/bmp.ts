@@ -28,11 +28,13 @@ interface BmpHeader {
 const CORE_HEADER = 12;
 /** Lengths of all versions of the header. */
 const HEADERS = [CORE_HEADER, 16, 40, 52, 56, 64, 108, 124];
+// Kinds of compression, by their numbers in the header.
 const RGB = 0;
 const RLE8 = 1;
 const RLE4 = 2;
 const BIT_FIELDS = 3;
 const ALPHA_BIT_FIELDS = 6;
+
 /** Default masks by bits per pixel, for files that have none. */
 const DEFAULT_MASKS: Readonly<Record<number, readonly [number, number, number, number]>> = {
   16: [0x7c00, 0x03e0, 0x001f, 0],

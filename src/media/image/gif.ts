@@ -159,7 +159,7 @@ export function unpackLzw(
     readonly valueBits: number;
     /** Whether codes begin at the lowest bit of a byte, as in GIF, or at the highest, as in TIFF. */
     readonly isLowFirst: boolean;
-    /** How many entries too early codes become one bit longer: 1 in TIFF, 0 in GIF. */
+    /** Number of entries that are still free when codes become one bit longer: 1 in TIFF, 0 in GIF. */
     readonly earlyChange: 0 | 1;
   },
 ): number {

@@ -8,7 +8,8 @@ import { viewData } from "../file_bytes.ts";
 import { joinBytes } from "../../base/bytes.ts";
 
 /**
- * The properties of an item: their numbers, counted from 1, with a bit that says whether readers must understand them.
+ * The properties of an item: the number of each, counted from 1, with a bit that says whether readers must understand
+ * the property.
  */
 interface ItemProperties {
   readonly id: number;

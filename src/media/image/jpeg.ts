@@ -91,7 +91,7 @@ interface JpegMarkers {
 /** Whether a marker starts a frame; C4 (tables), C8 (extensions) and CC (arithmetic conditioning) do not. */
 const isFrame = (marker: number) =>
   marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
-/** Whether a marker has no length: restarts, start of image, and a temporary one. */
+/** Whether no length follows a marker: the restarts, the start of the image, and TEM. */
 const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 
 const BASELINE = 0xc0;
@@ -144,7 +144,7 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
   };
 }
 
-/** Finds the next marker; FF before a zero or before another FF is not one. */
+/** Finds the next marker: FF and a byte other than 0 and FF. */
 function findMarker(file: Uint8Array, from: number): number {
   for (let at = from;; at++) {
     at = file.indexOf(0xff, at);

@@ -55,8 +55,8 @@ async function decode(
     const name = SAMPLE_FORMATS[format] ?? `samples of format ${format}`;
     throw invalidMedia(
       `The TIFF file cannot be read: its pixels are ${name} of ${depths.join(", ")} bits, ` +
-        `${numSamples} for each pixel. Up to ${MAX_SAMPLES} unsigned numbers of the same 1 to 16, 24 or ` +
-        "32 bits can be read; convert the image to 8 bits, or to PNG.",
+        `${numSamples} for each pixel. Up to ${MAX_SAMPLES} unsigned numbers, all with the same ` +
+        "number of bits (1 to 16, 24 or 32), can be read. Convert the image to 8 bits, or to PNG.",
     );
   }
   const layout: TiffLayout = {

@@ -166,7 +166,7 @@ export function swapsSides(orientation: Orientation): boolean {
  */
 const TILE = 32;
 
-/** Rotates and mirrors an image so that it is upright. Returns the same object if it already is. */
+/** Rotates and mirrors an image so that it is upright. An upright image is returned unchanged. */
 export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixels {
   if (orientation === 1) return pixels;
   const { width, height, channels, data } = pixels;

@@ -10,7 +10,7 @@ import type { OpenContext } from "../model.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 import { ALL_LANGUAGES, LANGUAGES } from "../../media/languages.ts";
-import { HearthError, StartupError, startupStep } from "../../base/errors.ts";
+import { HearthError, runStartupStep, StartupError } from "../../base/errors.ts";
 import { toModelName } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { Buffer } from "node:buffer";
@@ -238,7 +238,7 @@ export async function openSpeechFeatures(
  * @throws {StartupError} naming the folder, its model type and what went wrong.
  */
 export function openPart<T>({ path, config }: ModelFolder, open: () => Promise<T>): Promise<T> {
-  return startupStep(
+  return runStartupStep(
     open,
     (reason) => `${path} cannot be loaded as a model of type ${config["model_type"]}: ${reason}`,
   );

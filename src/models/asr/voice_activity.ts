@@ -8,7 +8,7 @@
  */
 import { join } from "node:path";
 import { yieldToEvents } from "../../base/timing.ts";
-import { StartupError, startupStep } from "../../base/errors.ts";
+import { runStartupStep, StartupError } from "../../base/errors.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import { openWebGraph, requirePorts } from "../folder/graph_file.ts";
@@ -49,7 +49,7 @@ export class VoiceActivity {
 
   /** @throws {StartupError} when the folder is missing, or holds no voice activity model. */
   static async load(path: string): Promise<VoiceActivity> {
-    const folder = await startupStep(() => openFolder(path), (reason) => reason, SETTING);
+    const folder = await runStartupStep(() => openFolder(path), (reason) => reason, SETTING);
     const graph = graphFile("model", "fp32");
     if (!folder.files.has(graph)) {
       const found = [...folder.files].filter((file) => file.endsWith(".onnx")).join(", ");
@@ -58,7 +58,7 @@ export class VoiceActivity {
         { setting: SETTING },
       );
     }
-    const session = await startupStep(
+    const session = await runStartupStep(
       () => openWebGraph(path, graph),
       (reason) => `${join(path, graph)} cannot be loaded: ${reason}`,
       SETTING,
@@ -75,7 +75,7 @@ export class VoiceActivity {
   /** @throws {StartupError} when the model does not run at this sample rate. */
   async requireRate(sampleRateHz: number): Promise<void> {
     const listener = this.listen(sampleRateHz);
-    await startupStep(
+    await runStartupStep(
       async () => {
         await listener.push(new Float32Array(sampleRateHz / 10));
         await listener.finish();

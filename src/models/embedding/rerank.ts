@@ -227,8 +227,8 @@ export function makeYesNoFormat(
   const needed = [tokenizer.encode("<|im_start|>"), tokenizer.encode("<|im_end|>"), ...answers];
   if (needed.some((ids) => ids.length !== 1)) {
     throw new StartupError(
-      "Of rerankers that are language models, Hearth supports Qwen3-Reranker. This tokenizer lacks one of its tokens: " +
-        "<|im_start|>, <|im_end|>, no and yes.",
+      "The tokenizer lacks one of the tokens <|im_start|>, <|im_end|>, no and yes. Of the rerankers that are language " +
+        "models, only Qwen3-Reranker is supported.",
     );
   }
   return {

@@ -269,6 +269,10 @@ class TextMetrics extends MetricSet {
   constructor(queue: TextQueue<unknown>) {
     super();
     this.gauge("hearth_texts_waiting", "Texts encoded and not yet run.", () => queue.numTexts);
-    this.gauge("hearth_text_tokens_waiting", "Their tokens.", () => queue.numTokens);
+    this.gauge(
+      "hearth_text_tokens_waiting",
+      "Tokens of the texts encoded and not yet run.",
+      () => queue.numTokens,
+    );
   }
 }

@@ -118,7 +118,9 @@ async function openEncoder(
   }
   const packed = await openPacked({ model, files }, output, options);
   if (!("refused" in packed)) return { encoder: packed.encoder, maxTokens: packed.longestText };
-  log.info("texts are padded to the longest of their batch", { reason: packed.refused });
+  log.info("texts are padded to the length of the longest text in their batch", {
+    reason: packed.refused,
+  });
   return { encoder: await openWhole(), maxTokens };
 }
 

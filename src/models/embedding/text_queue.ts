@@ -23,7 +23,7 @@ export interface BatchLimits {
   readonly maxTexts: number;
   /** Maximum number of tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
-  /** Maximum number of padding tokens in a batch. They take as long as one more run would. Absent without padding. */
+  /** Maximum number of padding tokens in a batch: as many as take as long as one more run. Absent without padding. */
   readonly maxPadding?: number | undefined;
 }
 
@@ -148,7 +148,7 @@ const MAX_PADDING = 512;
  * it reads all weights. Noise can hide that cost, and without a minimum each text would then run in its own batch.
  */
 const MIN_PADDING = 8;
-/** The weight of a measurement is multiplied by this with each later one, so about the last twenty count. */
+/** Each new measurement multiplies the weights of the earlier ones by this, so only about the last twenty count. */
 const DECAY = 0.95;
 /**
  * The duration of the fastest recent batch bounds the constant cost. The bound grows by this factor with each batch.

@@ -198,8 +198,8 @@ export function isBagGraph({ graph }: ModelProto): boolean {
 
 /**
  * Runs batches of texts on static embeddings (model2vec, potion), in which a text's vector is the mean of its tokens'
- * rows in a table. As in PyTorch's EmbeddingBag, the inputs of the graph are the tokens of all texts one after the
- * other and the offset at which each text begins. The encoder owns the session.
+ * rows in a table. As in PyTorch's EmbeddingBag, the graph has two inputs: the tokens of all texts, concatenated, and
+ * the offset of each text's first token. The encoder owns the session.
  *
  * @see https://github.com/MinishLab/model2vec
  */

@@ -196,7 +196,7 @@ const RULES: Readonly<Record<string, FieldRule>> = {
 };
 
 /** The rules for one processor. In processors like Qwen's, `size` limits the number of pixels rather than the edges. */
-function rulesFor(settings: Json): FieldRule {
+function chooseRules(settings: Json): FieldRule {
   const countsPixels = "min_pixels" in settings || "max_pixels" in settings ||
     "temporal_patch_size" in settings || "merge_size" in settings;
   return fields({ ...RULES, size: sizeRule(countsPixels ? PIXELS : EDGE) });
@@ -215,10 +215,10 @@ export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
   for (const name of FILES) {
     const settings = await readOptionalJson(folder, name);
     const file = join(folder.path, name);
-    requireFields(settings, rulesFor(settings), file);
+    requireFields(settings, chooseRules(settings), file);
     for (const part of PARTS) {
       const inner = settings[part];
-      if (isRecord(inner)) requireFields(settings, fields({ [part]: rulesFor(inner) }), file);
+      if (isRecord(inner)) requireFields(settings, fields({ [part]: chooseRules(inner) }), file);
     }
   }
 }

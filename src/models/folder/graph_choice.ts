@@ -192,7 +192,10 @@ function refuseDtype(
   });
 }
 
-/** Lists the dtypes that a device can run and in which a folder has the graph: those that suit it first, best first. */
+/**
+ * Lists the dtypes in which a folder has the graph and a device can run it. The dtypes that suit the device best come
+ * first.
+ */
 export function listPreferredDtypes(
   folder: ModelFolder,
   graph: WantedGraph,

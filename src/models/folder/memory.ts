@@ -40,7 +40,7 @@ export interface MemoryNeeds {
   readonly largestActivationBytes: number;
 }
 
-/** No needs. Callers override the ones they know. */
+/** Needs of 0 bytes. Callers replace the fields whose values they know. */
 export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,

@@ -51,10 +51,10 @@ export class ImagePreprocessor {
    */
   async call<Name extends "decode" | "normalize" | "prepare">(
     name: Name,
-    { bytes, inOnePiece }: ImageToPrepare,
+    { bytes, keepsWhole }: ImageToPrepare,
     { signal, isGiven = false }: { readonly signal: AbortSignal; readonly isGiven?: boolean },
   ): Promise<OutputOf<ImageThread, Name>> {
-    const file = { bytes, inOnePiece, maxPixels: this.#maxPixels };
+    const file = { bytes, keepsWhole, maxPixels: this.#maxPixels };
     const transfer = isGiven ? [bytes.buffer] : [];
     return await this.#workers.call(name, file, { signal, transfer, work: countPixels(bytes) });
   }

@@ -1,6 +1,6 @@
 /**
- * The entry point of the thread that decodes and preprocesses images, so that the thread that owns the device is not
- * blocked.
+ * The entry point of the thread that decodes and preprocesses images. On the device's own thread this work would block
+ * the model.
  *
  * @module
  */

@@ -23,8 +23,8 @@ import {
 export interface ImageToPrepare {
   /** An image file of any supported format. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Whether not to divide the image into tiles, in models that do so. */
-  readonly inOnePiece?: boolean | undefined;
+  /** Whether to keep the image whole in models that would otherwise divide it into tiles. */
+  readonly keepsWhole?: boolean | undefined;
 }
 
 /** A preprocessed image or sound, for an encoder whose rows are part of a prompt. */
@@ -123,11 +123,11 @@ export class VisionProcessor {
   /** @throws {Error} when the model's preprocessing refuses the image's shape. */
   async prepare(
     pixels: Pixels,
-    { inOnePiece = false }: Pick<ImageToPrepare, "inOnePiece"> = {},
+    { keepsWhole = false }: Pick<ImageToPrepare, "keepsWhole"> = {},
   ): Promise<PreparedMedium> {
     const image = toRawImage(this.#RawImage, compositeOnWhite(pixels)).rgb();
     const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
-    const given = inOnePiece && this.#hasTiles
+    const given = keepsWhole && this.#hasTiles
       ? await this.#processor(...operands, { do_image_splitting: false })
       : await this.#processor(...operands);
     const { texts, ...rest } = given;
@@ -170,7 +170,7 @@ function writePlaceholder(
   processor: Processor,
   { name, Class }: { name: string; Class: ProcessorClass },
 ): string {
-  // Gemma 3's template writes the token that begins an image, and its processor searches for that.
+  // Gemma 3's template writes the token that begins an image, and Gemma 3's processor searches for that token.
   if (name === "Gemma3Processor") return String(processor.boi_token);
   const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
   return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;

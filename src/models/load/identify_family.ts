@@ -40,7 +40,7 @@ export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
   const type = String(config["model_type"] ?? "");
   if (kind !== undefined) {
     throw new StartupError(
-      `${path} has model_type "${type}". Of kind ${kind}, this version of Hearth serves ${
+      `${path} has model_type "${type}". Of kind ${kind}, this version of Hearth serves the types ${
         ofKind.map(({ name }) => name).join(", ")
       }.`,
     );

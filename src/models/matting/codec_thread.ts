@@ -1,5 +1,5 @@
 /**
- * The entry point of threads that decode and encode images, so that the thread that owns the device is not blocked.
+ * The entry point of threads that decode and encode images. On the device's own thread this work would block the model.
  *
  * @module
  */

@@ -14,7 +14,7 @@ import { type Model, type OpenContext, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import type { Backend } from "../../device/backend.ts";
-import { startupStep } from "../../base/errors.ts";
+import { runStartupStep } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import {
@@ -254,7 +254,7 @@ async function openNetwork(
 async function probe(network: MattingNetwork, backend: Backend): Promise<Float32Array> {
   const pixels = drawProbeImage();
   const image = network.images.open(pixels);
-  return await startupStep(async () => {
+  return await runStartupStep(async () => {
     const row = { image, format: network.chooseFormat(pixels) };
     const masks = await network.run([row]);
     readMaskSize(masks);

@@ -6,7 +6,7 @@
 import { basename, dirname, join } from "node:path";
 import type { OpenModelOptions } from "../../device/backend.ts";
 import type { EngineSettings } from "../../base/config.ts";
-import { HearthError, StartupError, startupStep } from "../../base/errors.ts";
+import { HearthError, runStartupStep, StartupError } from "../../base/errors.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
@@ -148,7 +148,7 @@ async function openGraph<Config extends { readonly file: string; readonly levels
   const { file } = config;
   onProgress({ what: `loading ${file}` });
   await using files = new FolderFiles(join(folder.path, dirname(file)), folder.path);
-  const session = await startupStep(
+  const session = await runStartupStep(
     async () => await backend.openModel(await readModel(files, basename(file)), files, options),
     (reason) => `${file} cannot be loaded: ${reason}`,
   );

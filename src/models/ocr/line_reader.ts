@@ -143,7 +143,9 @@ export class LineReader {
     return orderPage(boxes);
   }
 
-  /** Reads an image of one line uncropped and cropped. Keeps the cropped reading if it is clearly more confident. */
+  /**
+   * Reads an image of one line twice: uncropped and cropped. Keeps the cropped reading if it is clearly more confident.
+   */
   async *#readOneLine(cuts: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
     const [whole, closer] = cuts;
     // The uncropped image decides the script, as confidences of scripts are comparable only for the same pixels.

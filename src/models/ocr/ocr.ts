@@ -233,8 +233,8 @@ export class ImageMetrics extends RequestMetrics {
   }
 
   /**
-   * Includes an engine's metrics, except those that are measured here instead, because a request begins with
-   * preprocessing.
+   * Includes an engine's metrics, except the number of prompt tokens and the time to the first token. Both are measured
+   * here, because a request begins with preprocessing.
    */
   adoptEngine({ registry }: EngineMetrics): void {
     this.adopt(registry, ["hearth_prompt_tokens_total", "hearth_time_to_first_token_seconds"]);

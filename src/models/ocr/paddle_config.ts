@@ -6,7 +6,7 @@
  * @module
  */
 import { basename, dirname, join, posix } from "node:path";
-import { StartupError, startupStep } from "../../base/errors.ts";
+import { runStartupStep, StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
@@ -223,7 +223,7 @@ class PaddleSettings {
   static async read(folder: ModelFolder, file: string | undefined): Promise<PaddleSettings> {
     if (file === undefined) return new PaddleSettings(undefined, {});
     const path = join(folder.path, file);
-    const values: Yaml = await startupStep(
+    const values: Yaml = await runStartupStep(
       async () => parseYaml(await Deno.readTextFile(path)),
       (reason) => `${path} cannot be read: ${reason}`,
     );

@@ -82,8 +82,8 @@ export function isPaddleOcr(folder: ModelFolder): boolean {
 }
 
 /**
- * Chooses the newest detector, the newest classifier and the newest recogniser for each language. Recognisers are taken
- * from the set of exports that has the newest one.
+ * Chooses the newest detector, the newest classifier and the newest recogniser for each language. All recognisers come
+ * from the set of exports that has the newest recogniser.
  *
  * @throws {StartupError} when a graph is missing, or two graphs are equally suitable; the message says what was found.
  */

@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { invalidMedia, startupStep } from "../../base/errors.ts";
+import { invalidMedia, runStartupStep } from "../../base/errors.ts";
 import { readOptionalJson, readTokenIds } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../model.ts";
 import { readReference } from "./voices.ts";
@@ -82,7 +82,7 @@ function loadDefaultVoice(
   file: string,
   { encoder, sampleRateHz }: { readonly encoder: TtsGraph; readonly sampleRateHz: number },
 ): Promise<Voice> {
-  return startupStep(async () => {
+  return runStartupStep(async () => {
     const samples = await readReference(await Deno.readFile(file), { sampleRateHz, isCut: true });
     return (await cloneVoice("default", samples, encoder)).voice;
   }, (reason) => `${file} cannot be used as a voice: ${reason}`);

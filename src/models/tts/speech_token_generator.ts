@@ -217,7 +217,7 @@ class SpeechEmbedder {
   }
 }
 
-/** Makes the positions of text tokens. Those of speech tokens start again at 0. */
+/** Makes the positions of a prompt's tokens: text tokens are counted from 0, control tokens such as the start of speech are at 0. */
 function makePositions(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);

@@ -55,7 +55,7 @@ export interface Synthesizer {
   readonly voices: readonly Voice[];
   /** Absent if the model cannot clone voices. */
   readonly cloner?: VoiceCloner | undefined;
-  /** Refusal that names the model's requirement for cloning voices; absent if it never can. */
+  /** Refusal that names what the model needs for cloning voices; absent if the model can never clone voices. */
   readonly clonerWanted?: Refusal | undefined;
   /** Maximum number of tokens of one utterance. */
   readonly maxTokens: number;

@@ -31,7 +31,7 @@ const NO_CLONER: Refusal = {
   message: "only Chatterbox can, and SpeechT5 with a speaker encoder",
 };
 
-/** Imported on demand, as text normalization would take a tenth of the time until the model is ready. */
+/** Imported on demand: importing text normalization would take a tenth of the time until the model is ready. */
 const importScript = () => import("./script.ts");
 
 type Emit = (event: SpeakEvent) => Promise<void>;

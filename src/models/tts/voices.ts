@@ -5,7 +5,7 @@
  * @module
  */
 import { join } from "node:path";
-import { HearthError, invalidMedia, StartupError, startupStep } from "../../base/errors.ts";
+import { HearthError, invalidMedia, runStartupStep, StartupError } from "../../base/errors.ts";
 import { type ModelFolder, openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { Voice, VoiceRecording } from "../task.ts";
 import { ByteBudgetCache, nameMedia, SharedJobs } from "../threads/active_requests.ts";
@@ -188,7 +188,7 @@ export function openSpeakerEncoder(
   path: string,
   options: SpeakerEncoderOptions,
 ): Promise<SpeakerEncoder> {
-  return startupStep(() => open(path, options), (reason) => reason, "speakerEncoderFolder");
+  return runStartupStep(() => open(path, options), (reason) => reason, "speakerEncoderFolder");
 }
 
 async function open(

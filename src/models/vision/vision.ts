@@ -6,7 +6,7 @@
 import type * as prometheus from "prom-client";
 import type { ModelKind } from "../../base/config.ts";
 import { warmUp } from "../../engine/generate.ts";
-import { HearthError, startupStep } from "../../base/errors.ts";
+import { HearthError, runStartupStep } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { ValueInfo } from "../../device/ort/ort.ts";
 import { Registry } from "../../base/metric_set.ts";
@@ -223,9 +223,9 @@ async function warmUpEncoder(
   const size = { width: PROBE_PIXELS, height: PROBE_PIXELS };
   const bytes = encodePng({ ...size, channels: 3, data });
   const { signal } = new AbortController();
-  await startupStep(async () => {
+  await runStartupStep(async () => {
     // Dividing the image into tiles would take many times as long and check nothing else.
-    const image = await imagePreprocessor.call("prepare", { bytes, inOnePiece: true }, { signal });
+    const image = await imagePreprocessor.call("prepare", { bytes, keepsWhole: true }, { signal });
     (await encoder.encode(image.tensors, prompt.countRows("image", image.text))).dispose();
   }, (reason) => `${path} cannot take images: ${reason}`);
 }

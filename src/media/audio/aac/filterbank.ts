@@ -178,12 +178,19 @@ export function readTns(bits: BitReader, layout: WindowLayout): TnsFilter[] {
     for (let i = 0; i < numFilters; i++) {
       const firstBand = Math.max(0, endBand - bits.read(isShort ? 4 : 6));
       const order = bits.read(isShort ? 3 : 5);
-      if (order > maxOrder) throw new RangeError(`The AAC data have a filter of order ${order}.`);
+      if (order > maxOrder) {
+        throw new RangeError(
+          `The AAC data have a filter of order ${order}; the limit is ${maxOrder}.`,
+        );
+      }
       if (order > 0) {
         const isDownward = bits.read(1) === 1;
         const width = resolution - bits.read(1);
         const coefficients = toPrediction(
-          Array.from({ length: order }, () => reflection(bits.read(width), width, resolution)),
+          Array.from(
+            { length: order },
+            () => decodeReflection(bits.read(width), width, resolution),
+          ),
         );
         filters.push({ window, firstBand, endBand, isDownward, coefficients });
       }
@@ -216,7 +223,7 @@ export function applyTns(
 }
 
 /** Decodes a reflection coefficient from its code of `width` bits. */
-function reflection(code: number, width: number, resolution: number): number {
+function decodeReflection(code: number, width: number, resolution: number): number {
   const signed = code >= 2 ** (width - 1) ? code - 2 ** width : code;
   const steps = 2 ** (resolution - 1) + (signed >= 0 ? -0.5 : 0.5);
   return Math.sin(signed * Math.PI / 2 / steps);

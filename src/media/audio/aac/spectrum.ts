@@ -46,9 +46,10 @@ interface Shape {
 }
 
 const FRAME_SIZE = 1024;
-/** In codebook 11, magnitudes of 16 and more follow the codeword as separate numbers. */
+/** In this codebook, a magnitude of {@linkcode ESCAPE} means that the actual magnitude follows as a separate number. */
 const ESCAPE_CODEBOOK = 11;
 const ESCAPE = 16;
+/** Maximum number of bits that follow the leading 1 of a separate magnitude. */
 const MAX_ESCAPE_BITS = 12;
 
 const SHAPES: readonly Shape[] = [

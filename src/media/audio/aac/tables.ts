@@ -112,7 +112,9 @@ export function readWindowLayout(bits: BitReader, table: BandTable): WindowLayou
   const bands = isShort ? table.short : table.long;
   const numBands = bits.read(isShort ? 4 : 6);
   if (numBands >= bands.offsets.length) {
-    throw new RangeError(`The AAC data have ${numBands} bands of ${bands.offsets.length - 1}.`);
+    throw new RangeError(
+      `The AAC data code ${numBands} bands; there are only ${bands.offsets.length - 1}.`,
+    );
   }
   const groups = [1];
   if (isShort) {

@@ -101,7 +101,9 @@ export function detectAnswerFormat(
   };
 }
 
-/** Whether text that begins like reasoning may be one of the request's choices, which must be answered verbatim. */
+/**
+ * Whether an answer that looks like reasoning may be one of the texts between which the request lets the model choose.
+ */
 function mayBeChoice(
   { markers, state }: NonNullable<AnswerFormat["reasoning"]>,
   grammar: GrammarSpec | undefined,

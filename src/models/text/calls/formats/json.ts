@@ -137,7 +137,7 @@ export const DEEPSEEK = makeMarkedFormat({
     }),
 });
 
-/** DeepSeek V3.1: between the same markers the name, a separator and the arguments in JSON. */
+/** DeepSeek V3.1: between the markers of DeepSeek V3, the name, a separator and the arguments in JSON. */
 export const DEEPSEEK_V31: CallFormat = {
   ...DEEPSEEK,
   name: "deepseek_v31",

@@ -45,7 +45,7 @@ const LISTED: MarkedFormat = {
 export const LFM2 = makeMarkedFormat(LISTED);
 
 /**
- * MiniCPM 3 and 4: a block of Python, with one call per line, between the same markers.
+ * MiniCPM 3 and 4: a block of Python, with one call per line, between LFM2's markers.
  *
  * @see https://huggingface.co/openbmb/MiniCPM3-4B
  */
