@@ -24,7 +24,7 @@ function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
   });
 }
 
-const read = (request: Request) => readMultipart(request, { fileName: "file" });
+const read = (request: Request) => readMultipart(request, { fileField: "file" });
 
 Deno.test("readMultipart() refuses a compressed form", async () => {
   await assert.rejects(read(post("--b--", "b", { "content-encoding": "gzip" })), {
@@ -148,7 +148,7 @@ Deno.test("readMultipart() limits the bytes before the first part and after the 
       },
     }, { highWaterMark: 0 });
     const limits = { ...BODY_LIMITS, maxBytes: 10_000, maxTextBytes: 5_000 };
-    await assert.rejects(readMultipart(post(body), { fileName: "file", limits }), {
+    await assert.rejects(readMultipart(post(body), { fileField: "file", limits }), {
       kind: "payload_too_large",
       message: "The form may have at most 15000 bytes.",
     });

@@ -101,12 +101,12 @@ function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
 
 /** Registers routes. On their paths, OPTIONS gets a 204 and all other methods a 405; both list the allowed methods. */
 export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
-  for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
+  for (const [path, routesOfPath] of Map.groupBy(routes, (route) => route.path)) {
     const label = path.replace(/\{.*\}$/, "");
-    const methods = ofPath.map(({ method }) => method === "GET" ? "GET, HEAD" : method);
+    const methods = routesOfPath.map(({ method }) => method === "GET" ? "GET, HEAD" : method);
     const allowed = [...methods, "OPTIONS"].join(", ");
     for (const each of listBothPaths(path)) {
-      for (const { method, handle } of ofPath) {
+      for (const { method, handle } of routesOfPath) {
         app.on(method, each, (call) => {
           call.set("route", label);
           return handle(call);

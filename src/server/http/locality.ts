@@ -31,8 +31,8 @@ type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
  * Whether the caller is on this machine. The connection must come from this machine, and the request's host must be a
  * loopback name. If the connection comes from a trusted proxy on this machine, `x-forwarded-for` names the caller. From
  * any other client, the request must not look forwarded: it has no header of a proxy, and is not HTTP/1.0, which some
- * proxies use by default. A trusted proxy on another machine is not asked: a loopback address in its header would mean
- * its own machine.
+ * proxies use by default. The header of a proxy on another machine does not count: a loopback address in it would mean
+ * that machine.
  */
 export function isLocal(
   request: Request,

@@ -71,7 +71,7 @@ async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
   const info = session.requireRoom();
   requireEndpoint(info, PATH);
-  const form = await readMultipart(call.req.raw, { fileName: FIELD, limits: bodyLimits });
+  const form = await readMultipart(call.req.raw, { fileField: FIELD, limits: bodyLimits });
   const { model, options } = parseMattingForm(form.fields);
   warn(call, ...findUnserved(Object.fromEntries(form.fields), "image"));
   if (model !== undefined) requireModelName(info, model);

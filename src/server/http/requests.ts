@@ -210,8 +210,8 @@ export function explainForeignPath(call: Call, known: readonly string[]): string
 }
 
 /**
- * Renames the field that an error is about, in `param` and in the message. This is for requests that were converted to
- * another API family's: their errors name fields that the client did not send.
+ * Renames the field that an error is about, in `param` and in the message. It is for requests that are converted before
+ * they are checked: an error then names a field that the client did not send.
  *
  * @param toClientParam maps the path of a field in the converted request to the path of the client's field.
  */

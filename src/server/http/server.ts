@@ -23,8 +23,8 @@ export interface RunningServer {
   /** The address that the server listens on, with the real port if 0 was requested. */
   readonly address: { readonly hostname: string; readonly port: number };
   /**
-   * Stops the server: accepts no new connections, waits for requests in progress up to the grace period, and ends the
-   * rest. Further calls return the same promise.
+   * Stops the server: refuses new requests, waits for requests in progress up to the grace period, and ends the rest.
+   * Further calls return the same promise.
    */
   stop(): Promise<void>;
 }
@@ -33,7 +33,7 @@ export interface RunningServer {
 interface ServeOptions {
   readonly settings: ListenSettings;
   readonly figures?: ConnectionFigures;
-  /** Whether to write every response chunk by chunk, rather than only events and audio. */
+  /** Whether to write all large responses chunk by chunk, rather than only events and audio. */
   readonly streamsAll?: boolean;
   /** Refuses new requests. Resolves when the requests in progress have ended, or the grace period is over. */
   readonly drain: (inFlight: ReadonlySet<Promise<void>>) => Promise<unknown>;

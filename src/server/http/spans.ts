@@ -93,7 +93,7 @@ export class OtlpExporter {
       const response = await fetch(url, {
         method: "POST",
         headers: { ...headers, "content-type": "application/json" },
-        body: JSON.stringify(this.#message(spans)),
+        body: JSON.stringify(this.#makeMessage(spans)),
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       await response.body?.cancel();
@@ -107,7 +107,7 @@ export class OtlpExporter {
     }
   }
 
-  #message(spans: readonly Span[]): unknown {
+  #makeMessage(spans: readonly Span[]): unknown {
     return {
       resourceSpans: [{
         resource: { attributes: toAttributes(this.#settings.resource) },

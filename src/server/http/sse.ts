@@ -42,9 +42,9 @@ interface StreamOptions {
 }
 
 /**
- * Creates a response that writes each of `events` as soon as it arrives, formatted by `format`; nothing is written for
- * an empty string. Error events are also logged. A comment is sent whenever nothing was written for `keepAliveMs`. When
- * the client disconnects, `events.return()` is called, even while a `next()` is pending.
+ * Creates a response that writes each of `events` as soon as it arrives. `format` returns the text to write, or an empty
+ * string to write nothing. Error events are also logged. A comment is sent whenever nothing was written for
+ * `keepAliveMs`. When the client disconnects, `events.return()` is called, even while a `next()` is pending.
  */
 export function streamEvents<Event extends TaskEvent>(
   events: TaskEvents<Event>,

@@ -23,7 +23,7 @@ interface WorkerListener {
   onLost(reason: string, cause: LossCause): void;
 }
 
-/** Longest wait for a worker to free its resources after its device was lost. */
+/** How long to wait until a lost worker has freed its resources. */
 const RELEASE_TIMEOUT_MS = 1_000;
 
 /** Talks to one worker from its start to its end. */

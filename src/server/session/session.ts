@@ -57,7 +57,7 @@ export class Session {
     return this.#streams.size;
   }
 
-  /** Requests admitted beyond the model's capacity; 0 while no model is ready. */
+  /** Requests admitted beyond the number that the model works on at once; 0 while no model is ready. */
   get numWaiting(): number {
     if (this.#state.phase !== "ready") return 0;
     return Math.max(0, this.numInFlight - this.#state.info.maxSequences);

@@ -204,7 +204,10 @@ export class WorkerSupervisor {
       ? undefined
       : this.#restarts.recordLoss(performance.now());
     if (waitMs === undefined) {
-      this.#tell({ phase: "failed", reason: `lost too often, most recently because ${reason}` });
+      this.#tell({
+        phase: "failed",
+        reason: `the worker was lost too often, most recently: ${reason}`,
+      });
     } else {
       this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
       // Two workers at the same time would hold the model in memory twice.
@@ -230,7 +233,7 @@ export type SessionState =
   | { readonly phase: "failed"; readonly reason: string; readonly isChanged: true }
   | { readonly phase: "stopping" };
 
-/** The error for requests that are refused or ended because no model is ready. */
+/** Makes the error for requests that are refused or ended because no model is ready. */
 export function notReadyError(state: Exclude<SessionState, { phase: "ready" }>): HearthError {
   const kind = state.phase === "stopping" ? "shutting_down" : "model_not_loaded";
   return new HearthError(kind, explain(state));

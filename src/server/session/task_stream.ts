@@ -169,7 +169,7 @@ export function getWork(signal: AbortSignal): Work | undefined {
   return works.get(signal);
 }
 
-/** Names of the request's fields that the task has under another name, by that name. */
+/** The request's names of fields, by the task's names of them, where the names differ. */
 const REQUEST_FIELDS: Readonly<Record<string, string>> = {
   continuesFinalMessage: "continue_final_message",
   logitBias: "logit_bias",

@@ -82,29 +82,29 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
   session.requireRoom();
   const body = await readJson(call.req.raw, bodyLimits);
-  const wish = parseSpeech(body);
+  const request = parseSpeech(body);
   const info = session.requireReady();
-  requireModelName(info, wish.model);
+  requireModelName(info, request.model);
   requireEndpoint(info, PATH);
-  warn(call, ...findUnserved(body, "speech"), ...wish.warnings);
-  const { text, param, recording: placed } = findSpokenText(wish, info);
+  warn(call, ...findUnserved(body, "speech"), ...request.warnings);
+  const { text, param, recording: located } = findSpokenText(request, info);
   requireSpeakable(text, param);
   const requestId = call.get("requestId");
-  const { format, speed, seed } = wish;
-  const voice = wish.voice === undefined ? undefined : findVoice(info, wish.voice);
+  const { format, speed, seed } = request;
+  const voice = request.voice === undefined ? undefined : findVoice(info, request.voice);
   const { signal } = call.req.raw;
-  const recording = placed && {
-    audio: await readPart(placed.part, { ...getMediaDeps(call, deps), param: placed.param }),
-    param: placed.param,
+  const recording = located && {
+    audio: await readPart(located.part, { ...getMediaDeps(call, deps), param: located.param }),
+    param: located.param,
   };
   const wanted = { text, param, voice, recording, speed, format, seed };
   const events = await waitForAdmission(
     session.stream({ type: "speak", requestId, ...wanted }, { signal }),
   );
-  if (wish.messages !== undefined) {
+  if (request.messages !== undefined) {
     return call.json(await makeCompletion(events, { model: info.id, format }));
   }
-  if (!wish.sendsEvents) return await streamSound(events, { format, requestId });
+  if (!request.sendsEvents) return await streamSound(events, { format, requestId });
   return streamEvents(events, formatSpeech, { requestId, emptyEvent: NO_SPEECH });
 }
 
@@ -122,8 +122,8 @@ interface SpokenText {
  * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or both a recording and
  * a voice; `unsupported_by_model` for images and files, and for recordings if the model cannot clone voices.
  */
-function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText {
-  const { input, messages = [] } = wish;
+function findSpokenText(request: ParsedSpeechRequest, info: ModelInfo): SpokenText {
+  const { input, messages = [] } = request;
   if (input !== undefined) return { text: input, param: "input" };
   const index = messages.findLastIndex(({ role }) => role === "user");
   const content = messages[index]?.content;
@@ -143,7 +143,7 @@ function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText 
   if (another !== undefined) {
     throw invalid(another.param, `want at most one recording, saw ${recordings.length}`);
   }
-  if (recording !== undefined && wish.voice !== undefined) {
+  if (recording !== undefined && request.voice !== undefined) {
     throw invalid("voice", "want it left out, because the voice of the recording is cloned");
   }
   return { text: texts.join("\n\n"), param, recording };

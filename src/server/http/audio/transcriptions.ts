@@ -162,7 +162,7 @@ async function readUpload(
       { param: FIELD },
     );
   }
-  const { fields, file: audio } = await readMultipart(request, { fileName: FIELD, limits });
+  const { fields, file: audio } = await readMultipart(request, { fileField: FIELD, limits });
   return { audio, fields };
 }
 

@@ -45,7 +45,7 @@ function keepOriginals({ value, originals }: DecodedJson): unknown {
   return value;
 }
 
-/** Fields with objects that are shown to the model, and whose names the client chooses. */
+/** Fields that hold objects of the client's own making, which are shown to the model. */
 const FIELDS: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",

@@ -31,20 +31,20 @@ export function isMultipart(request: Request): boolean {
 /**
  * Reads a form.
  *
- * @param options.fileName name of the field that holds the file. Files in other fields are ignored.
- * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`; `invalid_value` when the body
- * is not a valid form.
+ * @param options.fileField name of the field that holds the file. Files in other fields are ignored.
+ * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`; `invalid_value`
+ * when the body is not a valid form, or has two files.
  */
 export async function readMultipart(
   request: Request,
-  { fileName, limits = BODY_LIMITS }: { fileName: string; limits?: BodyLimits | undefined },
+  { fileField, limits = BODY_LIMITS }: { fileField: string; limits?: BodyLimits | undefined },
 ): Promise<MultipartForm> {
   requirePlain(request);
   const boundary = parseBoundary(request.headers.get("content-type") ?? "");
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared - limits.maxTextBytes, limits.maxBytes, "uploaded file");
   const maxBytes = declared > 0 ? declared : limits.maxBytes;
-  const parser = new Parser(boundary, { fileName, limits, maxBytes });
+  const parser = new Parser(boundary, { fileField, limits, maxBytes });
   using share = limits.budget.open();
   /** All bytes, including the preamble and the epilogue. */
   let numBytes = 0;
@@ -68,7 +68,7 @@ function malformedError(why: string): HearthError {
 }
 
 interface ParserOptions {
-  readonly fileName: string;
+  readonly fileField: string;
   readonly limits: BodyLimits;
   /** Maximum number of bytes of the whole body. */
   readonly maxBytes: number;
@@ -170,8 +170,8 @@ class Parser {
     const disposition = /\r\ncontent-disposition:\s*form-data\s*;?([^\r\n]*)/i.exec(headers)?.[1];
     const name = parseParameter(disposition ?? "", "name");
     if (name === undefined) throw malformedError("a part has no name");
-    const { fileName, limits, maxBytes } = this.#options;
-    const isFile = name === fileName;
+    const { fileField, limits, maxBytes } = this.#options;
+    const isFile = name === fileField;
     if (isFile && this.#file !== undefined) {
       throw new HearthError(
         "invalid_value",
@@ -189,8 +189,8 @@ class Parser {
   #collect(bytes: Uint8Array): void {
     const part = this.#part;
     if (part === undefined || bytes.length === 0) return;
-    const { fileName, limits } = this.#options;
-    if (part.name === fileName) {
+    const { fileField, limits } = this.#options;
+    if (part.name === fileField) {
       requireAtMost(part.content!.length + bytes.length, limits.maxBytes, "uploaded file");
     } else {
       this.#textBytes += bytes.length;
@@ -204,7 +204,7 @@ class Parser {
     this.#part = undefined;
     if (part?.content === undefined) return;
     const bytes = part.content.finish();
-    if (part.name === this.#options.fileName) this.#file = bytes;
+    if (part.name === this.#options.fileField) this.#file = bytes;
     else this.#fields.push([part.name, new TextDecoder().decode(bytes)]);
   }
 

@@ -49,7 +49,7 @@ interface BodyParts {
   onText(bytes: Uint8Array): void;
   /**
    * Called with base64 from a string in a media field. JSON's escapes are not resolved. If `mayBeText` is set, the
-   * string may turn out to be a document's text, because the `type` that tells comes after it.
+   * string may turn out to be a document's text, because the `type` that decides comes after it.
    */
   onMedia(bytes: Uint8Array, mayBeText: boolean): void;
   /** Called when the string that held the last media has ended. */
@@ -230,7 +230,7 @@ export class TextMeter {
     return start;
   }
 
-  /** Passes on the beginning of a string as media. It was already passed on as text, too, before it was recognised. */
+  /** Passes on the beginning of a string as media. Before it was recognised as media, it was passed on as text too. */
   #passBeginning(text: string): void {
     this.#parts?.onMedia(encoder.encode(text), this.#mayBeText);
   }
@@ -321,7 +321,7 @@ class StringBytes {
     if (--this.#numDigits > 0) return;
     const unit = this.#codeUnit;
     const isLow = unit >= 0xdc00 && unit <= 0xdfff;
-    // In UTF-8 a surrogate pair has four bytes. Three of them were counted for its first half, which has three if alone.
+    // In UTF-8 a surrogate pair has four bytes, and a half that is alone has three. Three were counted for the first half.
     if (isLow && this.#followsHigh) this.bytes += 1;
     else this.bytes += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
     this.#followsHigh = unit >= 0xd800 && unit <= 0xdbff;

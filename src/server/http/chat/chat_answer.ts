@@ -94,11 +94,11 @@ export async function completeChat(
   },
 ): Promise<ChatCompletion> {
   const { head, n, hasLogprobs, numPromptTop } = options;
-  let ofPrompt: ChatCompletion["prompt_logprobs"];
+  let promptScores: ChatCompletion["prompt_logprobs"];
   let usage!: TokenUsage;
   const all = Array.from({ length: n }, () => new ChoiceParts());
   for await (const event of requireSuccess(events)) {
-    if (event.type === "prompt") ofPrompt = promptLogprobs(event.tokens, numPromptTop ?? 0);
+    if (event.type === "prompt") promptScores = promptLogprobs(event.tokens, numPromptTop ?? 0);
     if (event.type === "delta") all[event.index]!.add(event);
     if (event.type === "finish") all[event.index]!.reason = event.reason;
     if (event.type === "done") usage = event.usage;
@@ -112,7 +112,7 @@ export async function completeChat(
   return chatCompletion(head, {
     choices,
     usage,
-    ...(ofPrompt !== undefined && { prompt_logprobs: ofPrompt }),
+    ...(promptScores !== undefined && { prompt_logprobs: promptScores }),
   });
 }
 

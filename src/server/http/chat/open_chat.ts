@@ -89,14 +89,14 @@ const NO_GENERATION: Reasons = {
 };
 
 /** Fields that are ignored by models whose answer is the text that they read or hear. */
-const NO_WEIGHTS: Reasons = {
+const NO_PENALTIES: Reasons = {
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
-  logit_bias: "does not weigh tokens",
-  dry_multiplier: "does not weigh tokens",
-  presence_penalty: "does not weigh tokens",
-  frequency_penalty: "does not weigh tokens",
-  repetition_penalty: "does not weigh tokens",
+  logit_bias: "does not change the probabilities of tokens",
+  dry_multiplier: "does not change the probabilities of tokens",
+  presence_penalty: "does not change the probabilities of tokens",
+  frequency_penalty: "does not change the probabilities of tokens",
+  repetition_penalty: "does not change the probabilities of tokens",
 };
 
 /** Fields that are not served by speech recognition. */
@@ -125,8 +125,8 @@ function listIgnoredFields(
   { kind, readsLines }: ModelInfo,
   { temperature }: ChatRequest,
 ): Reasons {
-  if (kind === "asr") return { ...NO_WEIGHTS, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
-  return readsLines ? NO_WEIGHTS : {};
+  if (kind === "asr") return { ...NO_PENALTIES, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
+  return readsLines ? NO_PENALTIES : {};
 }
 
 /**

@@ -117,10 +117,12 @@ export class CompletionBuilder {
     const numWanted = this.#request.n ?? 1;
     const best = this.#prompts.flatMap((_, from) => {
       const first = from * this.#numPerPrompt;
-      const ofPrompt = this.#choices.slice(first, first + this.#numPerPrompt);
+      const promptChoices = this.#choices.slice(first, first + this.#numPerPrompt);
       return this.#numPerPrompt === numWanted
-        ? ofPrompt
-        : ofPrompt.sort((a, b) => this.#getMeanLogprob(b.index) - this.#getMeanLogprob(a.index))
+        ? promptChoices
+        : promptChoices.sort((a, b) =>
+          this.#getMeanLogprob(b.index) - this.#getMeanLogprob(a.index)
+        )
           .slice(0, numWanted);
     });
     const choices = best.map((choice, index) => ({ ...choice, index }));

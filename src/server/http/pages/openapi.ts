@@ -45,7 +45,11 @@ function describeApi(routes: readonly Route[], description: string): Json {
     components: {
       schemas: Object.fromEntries(components),
       securitySchemes: {
-        apiKey: { type: "http", scheme: "bearer", description: "Required if --api-key is set" },
+        apiKey: {
+          type: "http",
+          scheme: "bearer",
+          description: "Required if the server has API keys",
+        },
       },
     },
     security: [{}, { apiKey: [] }],

@@ -39,7 +39,7 @@ interface LiveSessionOptions {
   readonly socket: MessageSocket;
   readonly session: Session;
   readonly requestId: string;
-  /** Memory budget for the buffered audio of all sessions. */
+  /** The memory budget that all request bodies and the buffered audio of all sessions share. */
   readonly budget: BodyBudget;
   /** Whether the client uses the events of the API's beta version. */
   readonly isBeta: boolean;

@@ -49,7 +49,7 @@ export class LiveTranscripts {
     this.#options = options;
   }
 
-  /** Whether a transcript is not complete yet. */
+  /** Whether the transcript of a turn is still to be completed. */
   get isPending(): boolean {
     return this.#numPending > 0;
   }

@@ -90,12 +90,12 @@ export class ResponseBuilder {
     return [...events, this.#makeItemEvent(item, `${text}.delta`, { delta, ...index })];
   }
 
-  #pushText(delta: string, ofDelta: readonly OutputLogprob[]): ResponseEventBody[] {
+  #pushText(delta: string, deltaLogprobs: readonly OutputLogprob[]): ResponseEventBody[] {
     if (delta === "") {
-      this.#unplacedLogprobs.push(...ofDelta);
+      this.#unplacedLogprobs.push(...deltaLogprobs);
       return [];
     }
-    const logprobs = [...sliceBeginning(delta, this.#unplacedLogprobs), ...ofDelta];
+    const logprobs = [...sliceBeginning(delta, this.#unplacedLogprobs), ...deltaLogprobs];
     this.#unplacedLogprobs = [];
     const [item, events] = this.#openItem("message", () => ({
       id: newId("msg"),

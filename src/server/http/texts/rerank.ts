@@ -35,6 +35,7 @@ const REQUEST = {
   errors: TEXT_ERRORS,
 } satisfies Partial<Operation>;
 
+/** The endpoints that order documents. */
 export function rerankRoutes(deps: AppDeps): Route[] {
   return [{
     method: "POST",
@@ -95,13 +96,13 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList
   return {
     id: call.get("requestId"),
     results: orderResults(answer, request, { hasDocuments: wantsDocuments(request) ?? false })
-      .map(withObject),
+      .map(wrapDocument),
     meta: { api_version: { version: "2" }, tokens: { input_tokens: answer.promptTokens } },
   };
 }
 
-/** Cohere returns documents as objects, even if they were sent as texts. */
-function withObject({ document, ...result }: RerankList["results"][number]) {
+/** Makes the document of a result an object, as Cohere does even if documents were sent as texts. */
+function wrapDocument({ document, ...result }: RerankList["results"][number]) {
   return {
     ...result,
     ...(document !== undefined && {

@@ -18,6 +18,7 @@ import { readMessages } from "../chat/chat_messages.ts";
 import { getMediaDeps, readRequest } from "../requests.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 
+/** The endpoints for the tokenizer and the chat template. */
 export function tokenRoutes(deps: AppDeps): Route[] {
   return [{
     method: "POST",
