@@ -231,6 +231,14 @@ Deno.test("bridge() answers 100 Continue to a client that waits for it only when
   assert.match(await readSome(listing), /200 OK\r\n[^]*hello$/);
   listing.close();
 
+  // Other expectations are ignored (RFC 9110, 10.1.1).
+  const hopeful = await send(server.port, [
+    head("/read").replace("100-Continue", "a-cake"),
+    "hello",
+  ]);
+  assert.match(await readSome(hopeful), /^HTTP\/1\.1 200 OK\r\n[^]*hello$/);
+  hopeful.close();
+
   // HTTP/1.0 has no interim responses.
   const old = await send(server.port, [head("/read").replace("HTTP/1.1", "HTTP/1.0"), "hello"]);
   assert.match(await readAll(old), /^HTTP\/1\.1 200 OK\r\n[^]*hello$/);
@@ -290,6 +298,19 @@ Deno.test("bridge() refuses requests that a Request object cannot represent, and
     assert.match(answer, /"code":"method_not_allowed"/);
   }
   assert.equal(await (await fetch(server.base)).text(), "ok");
+});
+
+Deno.test("bridge() refuses requests of HTTP/1.1 without a host, with an error and an id", async () => {
+  await using server = listen(() => Promise.resolve(new Response("ok")));
+  for (const start of ["GET /x HTTP/1.1\r\n", "POST /x HTTP/1.1\r\nContent-Length: 2\r\n"]) {
+    const connection = await send(server.port, [`${start}Connection: close\r\n\r\n`]);
+    const [head, body] = (await readAll(connection)).split("\r\n\r\n");
+    assert.match(head!, /^HTTP\/1\.1 400 /);
+    assert.match(head!, /^x-request-id: [\da-f-]{36}\r$/m);
+    assert.match(JSON.parse(body!).error.message, /Host/);
+  }
+  const old = await send(server.port, ["GET / HTTP/1.0\r\n\r\n"]);
+  assert.match(await readAll(old), /^HTTP\/1\.1 200 OK\r\n[^]*ok$/);
 });
 
 Deno.test("bridge() answers 500 if an answer fails, and serves the next request", async () => {

@@ -112,6 +112,8 @@ export class Listener {
       // An option of Node's that is missing from its types.
       shouldUpgradeCallback: (incoming: IncomingMessage) =>
         upgradeHandler !== undefined && asksForWebSocket(incoming),
+      // Requests without a host are refused by `bridge`, with an error body and an id.
+      requireHostHeader: false,
       keepAliveTimeout: keepAliveMs,
       headersTimeout: headMs,
       connectionsCheckingInterval: headMs / HEAD_CHECKS,
@@ -123,11 +125,13 @@ export class Listener {
     const trackedAnswers = trackAnswers(server);
     allowHalfClosed(server, trackedAnswers);
     server.on("request", this.#options.handler);
-    // The client is asked for its body when the handler reads the body. Without this listener, `node:http` would ask
-    // for it at once, even if the request is then refused.
-    server.on("checkContinue", (incoming, outgoing) => {
-      server.emit("request", incoming, outgoing);
-    });
+    // The client is asked for its body when the handler reads the body. Without these listeners, `node:http` would ask
+    // for it at once, even if the request is then refused, and would answer other expectations with 417 and no body.
+    for (const expectation of ["checkContinue", "checkExpectation"]) {
+      server.on(expectation, (incoming, outgoing) => {
+        server.emit("request", incoming, outgoing);
+      });
+    }
     if (upgradeHandler !== undefined) {
       server.on("upgrade", (incoming, socket, head) => {
         (socket as TcpSocket).leaveHttp();

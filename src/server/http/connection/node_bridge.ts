@@ -96,11 +96,10 @@ export function bridge(
       outgoing.shouldKeepAlive = shouldKeepAlive;
       outgoing.writeContinue();
     });
-    if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const { httpVersion } = incoming;
     const exchange = { callerAddress, httpVersion, isWhole, completed: completed.promise };
-    const response = await app(request, exchange);
+    const response = request === undefined ? refuse(incoming) : await app(request, exchange);
     try {
       const wire = { incoming, outgoing, disconnected: disconnected.signal };
       await writeResponse(response, wire, { streamsAll });
@@ -117,7 +116,8 @@ export function bridge(
  * Converts a request of `node:http`.
  *
  * @param onRead called before the body is read for the first time, unless it is already complete.
- * @returns `undefined` for requests that HTTP allows and `Request` does not, such as those with the method `TRACE`.
+ * @returns `undefined` for requests without a host, and for those that HTTP allows and `Request` does not, such as
+ * those with the method `TRACE`.
  */
 export function toRequest(
   incoming: IncomingMessage,
@@ -125,6 +125,7 @@ export function toRequest(
   onRead = () => {},
 ): Request | undefined {
   const { method = "GET", url = "/", headers } = incoming;
+  if (lacksHost(incoming)) return undefined;
   const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
   const takesBody = method !== "GET" && method !== "HEAD";
   const origin = URL.parse(`http://${headers.host ?? NO_HOST}`)?.origin ?? "http://localhost";
@@ -141,17 +142,24 @@ export function toRequest(
   }
 }
 
-/** Answers requests that cannot be converted, such as `TRACE` and `OPTIONS *`. No endpoint could serve them. */
-function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
-  const message =
-    `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes GET, HEAD, POST, ` +
-    "DELETE and OPTIONS requests for paths.";
-  const { status, body } = errorAnswer(url, new HearthError("method_not_allowed", message));
-  outgoing.writeHead(status, {
-    allow: "GET, HEAD, POST, DELETE, OPTIONS",
-    "content-type": "application/json",
-    "x-request-id": crypto.randomUUID(),
-  }).end(JSON.stringify(body));
+/** Whether a request names no host, which only HTTP/1.0 allows (RFC 9112, 3.2). */
+function lacksHost({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.host === undefined && httpVersion !== "1.0";
+}
+
+/** Answers requests that {@linkcode toRequest} does not convert. */
+function refuse(incoming: IncomingMessage): Response {
+  const { method, url = "" } = incoming;
+  const allow = "GET, HEAD, POST, DELETE, OPTIONS";
+  const error = lacksHost(incoming)
+    ? new HearthError("invalid_http", "Host: want this header in an HTTP/1.1 request, saw none.")
+    : new HearthError(
+      "method_not_allowed",
+      `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes ${allow} for paths.`,
+    );
+  const { status, body } = errorAnswer(url, error);
+  const headers = { "x-request-id": crypto.randomUUID(), ...(status === 405 && { allow }) };
+  return Response.json(body, { status, headers });
 }
 
 function readHeaders(raw: readonly string[]): Headers {
