@@ -4,8 +4,17 @@
  *
  * @module
  */
-import { markIfEscaping, toPrinted } from "../python/repr.ts";
-import { type Arguments, Callable, raise, Tuple, Undefined, type Value } from "../python/values.ts";
+import { markIfEscaping } from "../python/repr.ts";
+import {
+  type Arguments,
+  Callable,
+  getTypeName,
+  raise,
+  toText,
+  Tuple,
+  Undefined,
+  type Value,
+} from "../python/values.ts";
 import {
   type BlockNode,
   type Expression,
@@ -111,7 +120,10 @@ export function compileFilterBlock(
   return (frame) => {
     const { text, signal } = capture(frame, body);
     if (signal !== undefined) return signal;
-    frame.output.write(toPrinted(filter(frame, markIfEscaping(text))));
+    const filtered = filter(frame, markIfEscaping(text));
+    const printed = toText(filtered) ??
+      raise("TypeError", `sequence item: expected str instance, ${getTypeName(filtered)} found`);
+    frame.output.write(printed);
     return undefined;
   };
 }

@@ -10,6 +10,7 @@ import { getAttribute, getRange, getSubscript } from "../python/attributes.ts";
 import { areEqual, contains, isOrdered } from "../python/compare.ts";
 import { Dict, isTrue, iterate, Slice } from "../python/collections.ts";
 import { callValue } from "../python/call.ts";
+import { asNumber } from "../python/numbers.ts";
 import {
   type Arguments,
   getTypeName,
@@ -58,6 +59,9 @@ export function compileExpression(node: Expression, context: ExpressionContext):
     case "binary": {
       const [left, right] = [compile(node.left), compile(node.right)];
       const { operator } = node;
+      if (operator === "**" && isConstant(node.left) && !isConstant(node.right)) {
+        return (frame) => raiseConstant(left(frame), right(frame));
+      }
       return (frame) => applyBinary(operator, left(frame), right(frame));
     }
     case "unary": {
@@ -110,6 +114,17 @@ export function compileExpression(node: Expression, context: ExpressionContext):
 function isConstant(node: Expression): boolean {
   return node.kind !== "name" && node.kind !== "call" &&
     listSubexpressions(node).every((each) => each === undefined || isConstant(each));
+}
+
+/**
+ * Raises a constant to a computed power. Jinja2 writes the constant without parentheses into its Python code, where `**`
+ * binds more tightly than a minus: `-2 ** x` is `-(2 ** x)`.
+ */
+function raiseConstant(base: Value, exponent: Value): Value {
+  const number = asNumber(base) ?? 0;
+  return number < 0 || Object.is(number, -0)
+    ? negate(applyBinary("**", negate(base), exponent))
+    : applyBinary("**", base, exponent);
 }
 
 function compileName(name: string, { scope }: ExpressionContext): Evaluate {

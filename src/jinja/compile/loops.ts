@@ -4,7 +4,7 @@
  * @module
  */
 import { descend } from "../meter.ts";
-import { toPrinted } from "../python/repr.ts";
+import { markIfEscaping } from "../python/repr.ts";
 import { areEqual } from "../python/compare.ts";
 import { getLength, isTrue, iterate } from "../python/collections.ts";
 import {
@@ -44,7 +44,7 @@ type Run = (frame: Frame, values: Value, recursion?: Recursion) => Signal;
 /** How a recursive loop calls itself. */
 interface Recursion {
   readonly depth: number;
-  readonly recurse: (values: Value) => Value;
+  readonly recurse: (values: Value) => string;
 }
 
 export function compileFor(node: ForNode, context: BodyContext, compileBody: CompileBody): Execute {
@@ -57,13 +57,13 @@ export function compileFor(node: ForNode, context: BodyContext, compileBody: Com
   const owner = new FunctionSlots();
   const run = compileRun(node, context, compileBody, owner);
   return (frame) => {
-    const render = (depth: number) => (inner: Value): Value =>
+    const render = (depth: number) => (inner: Value): string =>
       descend(() => {
         const own = new Frame(owner, frame.variables, frame);
         run(own, inner, { depth, recurse: render(depth + 1) });
         return own.output.finish();
       });
-    frame.output.write(toPrinted(render(0)(values(frame))));
+    frame.output.write(render(0)(values(frame)));
     return undefined;
   };
 }
@@ -270,6 +270,6 @@ class LoopContext extends PyObject {
       raise("TypeError", "The loop must have the 'recursive' marker to be called recursively.");
     }
     if (positional.length !== 1) raise("TypeError", "loop() takes one argument");
-    return this.#recursion.recurse(positional[0]!);
+    return markIfEscaping(this.#recursion.recurse(positional[0]!));
   }
 }

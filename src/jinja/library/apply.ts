@@ -22,7 +22,7 @@ import {
   type Value,
 } from "../python/values.ts";
 import { formatPercent } from "../python/string_format.ts";
-import { Dict, getLength, isTrue, iterate, tryIterate } from "../python/collections.ts";
+import { Dict, getLength, isTrue, iterate, toKey, tryIterate } from "../python/collections.ts";
 import { COLLECTION_FILTERS, type Getter, makeGetter } from "./collection_filters.ts";
 import { HTML_FILTERS, NUMBER_FILTERS } from "./number_and_html_filters.ts";
 import { TEXT_FILTERS } from "./text_filters.ts";
@@ -110,8 +110,8 @@ const TESTS: Readonly<Record<string, Native>> = {
   lessthan: order("<"),
   "<=": order("<="),
   le: order("<="),
-  filter: native("value", (name: Value) => isFilter(str(name))),
-  test: native("value", (name: Value) => isTest(str(name))),
+  filter: native("value", (name: Value) => isFilter(toName(name))),
+  test: native("value", (name: Value) => isTest(toName(name))),
 };
 
 export function isFilter(name: string): boolean {
@@ -141,6 +141,12 @@ export function applyTest(name: string, value: Value, args: Arguments): Value {
 
 function withValue(value: Value, { positional, named }: Arguments): Arguments {
   return { positional: [value, ...positional], named };
+}
+
+/** The text of a name; empty for other values. @throws {TemplateError} when the value could not be a key of a dict. */
+function toName(value: Value): string {
+  toKey(value);
+  return toText(value) ?? "";
 }
 
 /** Makes a filter that tests each item, or an attribute of it, and keeps the items for which the test gives `keeps`. */

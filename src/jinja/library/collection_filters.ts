@@ -38,8 +38,11 @@ const identity = (value: Value) => value;
 export const COLLECTION_FILTERS: Readonly<Record<string, Native>> = {
   attr: native(
     "obj, name",
-    (value: Value, name: Value) =>
-      valueOr(findAttribute(value, str(name)), () => new Undefined(`no attribute '${str(name)}'`)),
+    (value: Value, name: Value) => {
+      const text = toText(name) ??
+        raise("TypeError", `attribute name must be string, not '${getTypeName(name)}'`);
+      return valueOr(findAttribute(value, text), () => new Undefined(`no attribute '${text}'`));
+    },
   ),
   batch: native(
     "value, linecount, fill_with",

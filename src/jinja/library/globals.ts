@@ -9,6 +9,7 @@ import { Dict, iterate, toList } from "../python/collections.ts";
 import { str } from "../python/repr.ts";
 import { callNative, native } from "../python/call.ts";
 import { requireText } from "../python/string_methods.ts";
+import { fill } from "../python/text.ts";
 import {
   type Arguments,
   Callable,
@@ -113,12 +114,42 @@ const MONTHS =
 
 const DAY_MS = 86_400_000;
 
-/** Formats a date. Unknown directives are copied unchanged. */
+/** Formats a date like glibc's `strftime`, with its flags and widths. Unknown directives are copied unchanged. */
 function formatTime(format: string, date: Date): string {
-  return format.replaceAll(/%(-?)([A-Za-z%])/g, (directive, noPadding: string, code: string) => {
-    const text = FIELDS[code]?.(date) ?? directive;
-    return noPadding === "" ? text : text.replace(/^[0 ]+(?=.)/, "");
-  });
+  return format.replaceAll(
+    /%([-_0^#]*)(\d*)(?:E(?=[cCxXyY])|O(?![aAcDFxXY]))?([A-Za-z%])/g,
+    (directive, flags: string, width: string, code: string) => {
+      const text = FIELDS[code]?.(date);
+      return text === undefined
+        ? directive
+        : flagField(text, { flags, width: Number(width), code });
+    },
+  );
+}
+
+/** Applies flags and a width to a field: `-`, `_` and `0` set the padding, `^` and `#` the case of letters. */
+function flagField(
+  text: string,
+  { flags, width, code }: { readonly flags: string; readonly width: number; readonly code: string },
+): string {
+  if (code === "z") return text;
+  if (flags.includes("#") && code === "p") text = text.toLowerCase();
+  else if (
+    (flags.includes("^") && code !== "P") || (flags.includes("#") && "aAbBh".includes(code))
+  ) {
+    text = text.toUpperCase();
+  }
+  const [padding] = /[-_0](?=[^-_0]*$)/.exec(flags) ?? [];
+  const digits = /^[0 ]*(\d+)$/.exec(text)?.[1];
+  if (digits === undefined) return padText(text, width, padding === "0" ? "0" : " ");
+  const char = padding === "_" || (padding === undefined && text.startsWith(" ")) ? " " : "0";
+  return padding === "-"
+    ? padText(digits, width, " ")
+    : padText(digits, Math.max(width, text.length), char);
+}
+
+function padText(text: string, width: number, char: string): string {
+  return fill(width - text.length, char) + text;
 }
 
 const pad = (value: number, width = 2, char = "0") => String(value).padStart(width, char);

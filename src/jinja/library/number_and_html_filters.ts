@@ -253,9 +253,10 @@ export const NUMBER_FILTERS: Readonly<Record<string, Native>> = {
         if (int === undefined) return new Float(roundFloat(number, digits));
         return digits >= 0 ? int : roundInt(BigInt(int), digits);
       }
+      if (asInt(value) !== undefined && digits >= 0) return new Float(number);
       const unit = 10 ** digits;
       const whole = method === "ceil" ? Math.ceil(number * unit) : Math.floor(number * unit);
-      return new Float(whole / unit);
+      return new Float(Number(numberToInt(whole)) / unit);
     },
   ),
 };

@@ -62,7 +62,7 @@ function refuse(operator: BinaryOperator, a: Value, b: Value): never {
 function applyInts(operator: BinaryOperator, a: Int, b: Int): Value {
   if (operator === "/") {
     if (Number(b) === 0) raise("ZeroDivisionError", "division by zero");
-    return new Float(Number(a) / Number(b));
+    return new Float(divideInts(a, b));
   }
   if (operator === "**") return raiseToPower(a, b);
   const [bigA, bigB] = [BigInt(a), BigInt(b)];
@@ -75,6 +75,27 @@ function applyInts(operator: BinaryOperator, a: Int, b: Int): Value {
   const isBelow = rest !== 0n && (rest < 0n) !== (bigB < 0n);
   if (operator === "%") return toInt(isBelow ? rest + bigB : rest);
   return toInt(bigA / bigB - (isBelow ? 1n : 0n));
+}
+
+/** Divides two ints, and rounds the result once. */
+function divideInts(a: Int, b: Int): number {
+  if (typeof a === "number" && typeof b === "number") return a / b;
+  const [top, bottom] = [a, b].map((each) => BigInt(each < 0 ? -BigInt(each) : each)) as [
+    bigint,
+    bigint,
+  ];
+  const numBits = (value: bigint) => value.toString(16).length * 4;
+  // So many bits that the last one, which also stands for the rest, does not affect rounding except in a tie.
+  const shift = Math.max(0, numBits(bottom) - numBits(top) + 72);
+  const shifted = top << BigInt(shift);
+  const quotient = shifted / bottom;
+  const exact = quotient * bottom === shifted ? quotient : quotient | 1n;
+  // In two steps, as 2 ** shift may be too large for a number.
+  const size = Number(exact) / 2 ** Math.min(shift, 1000) / 2 ** Math.max(0, shift - 1000);
+  if (!Number.isFinite(size)) {
+    raise("OverflowError", "integer division result too large for a float");
+  }
+  return (a < 0) === (b < 0) ? size : -size;
 }
 
 function raiseToPower(a: Int, b: Int): Value {
@@ -98,7 +119,11 @@ function applyFloats(operator: BinaryOperator, a: number, b: number): number {
     if (a < 0 && !Number.isInteger(b) && Number.isFinite(a) && Number.isFinite(b)) {
       raise("ValueError", "complex numbers are not served");
     }
-    return a ** b;
+    const power = a ** b;
+    if (!Number.isFinite(power) && Number.isFinite(a) && Number.isFinite(b)) {
+      raise("OverflowError", "(34, 'Numerical result out of range')");
+    }
+    return power;
   }
   if (b === 0) {
     raise("ZeroDivisionError", operator === "/" ? "float division by zero" : "float modulo");
@@ -109,6 +134,7 @@ function applyFloats(operator: BinaryOperator, a: number, b: number): number {
   if (operator === "%") return modulo === 0 ? (b < 0 ? -0 : 0) : modulo;
   const quotient = (a - modulo) / b;
   const floor = Math.floor(quotient);
+  if (quotient === 0) return (a < 0 || Object.is(a, -0)) === (b < 0) ? 0 : -0;
   return quotient - floor > 0.5 ? floor + 1 : floor;
 }
 

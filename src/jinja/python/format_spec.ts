@@ -37,8 +37,8 @@ function parseSpec(text: string): Spec | undefined {
   const [, fillChar, align, sign, , alternate, zero, width, group, precision, type] = match;
   return {
     fill: fillChar ?? (zero === undefined ? " " : "0"),
-    align: align ?? (zero === undefined ? "" : "="),
-    sign: sign ?? "-",
+    align: align ?? "",
+    sign: sign ?? "",
     isAlternate: alternate !== undefined,
     isZeroPadded: zero !== undefined,
     width: Number(width ?? 0),
@@ -77,14 +77,14 @@ function refuseCode(spec: Spec, type: string): never {
 
 function formatText(text: string, spec: Spec): string {
   if (spec.type !== "" && spec.type !== "s") refuseCode(spec, "str");
-  if (spec.align === "=" && !spec.isZeroPadded) {
+  if (spec.align === "=") {
     raise("ValueError", "'=' alignment not allowed in string format specifier");
   }
-  if (spec.sign !== "-" || spec.isAlternate || spec.group !== "") {
+  if (spec.sign !== "" || spec.isAlternate || spec.group !== "") {
     raise("ValueError", "Sign, grouping or alternate form not allowed in string format specifier");
   }
   const cut = spec.precision === undefined ? text : sliceChars(text, 0, spec.precision);
-  return pad("", cut, { ...spec, align: spec.align === "=" ? "<" : spec.align || "<" });
+  return pad("", cut, { ...spec, align: spec.align || "<" });
 }
 
 function formatNumber(value: number, spec: Spec, typeName: string): string {
@@ -106,7 +106,8 @@ function formatInteger(value: Int, spec: Spec): string {
   }
   if (spec.type === "s") refuseCode(spec, "int");
   if (spec.type === "c") {
-    return pad("", codeToChar(value), { ...spec, align: spec.align || "<" });
+    const align = spec.align || (spec.isZeroPadded ? "=" : "<");
+    return pad("", codeToChar(value), { ...spec, align });
   }
   const radix = RADIX[spec.type] ?? 10;
   const size = BigInt(value) < 0n ? -BigInt(value) : BigInt(value);
@@ -142,7 +143,8 @@ function groupDigits(text: string, spec: Spec): string {
 }
 
 function pad(sign: string, body: string, spec: Spec): string {
-  const { fill: char, align, width } = spec;
+  const { fill: char, width } = spec;
+  const align = spec.align || (spec.isZeroPadded ? "=" : ">");
   const missing = width - countChars(sign) - countChars(body);
   if (missing <= 0) return sign + body;
   if (align === "=" && char === "0" && spec.group !== "") {

@@ -151,10 +151,11 @@ function parseDigits(digits: string, radix: number): bigint | undefined {
 /** Rounds to `digits` decimal places, by the number's exact value and with ties to even. */
 export function roundFloat(value: number, digits: number): number {
   if (!Number.isFinite(value) || digits > 22) return value;
-  if (digits < -308) return 0;
+  if (digits < -308) return value < 0 ? -0 : 0;
   if (digits < 0) {
     const unit = 10n ** BigInt(-digits);
-    return Number(roundHalfEven(BigInt(Math.trunc(value)), unit, value % 1 !== 0));
+    const rounded = Number(roundHalfEven(BigInt(Math.trunc(value)), unit, value % 1 !== 0));
+    return rounded === 0 && (value < 0 || Object.is(value, -0)) ? -0 : rounded;
   }
   return Number(toFixed(value, digits));
 }

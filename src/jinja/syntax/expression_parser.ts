@@ -15,12 +15,12 @@ export class ExpressionParser extends OperandParser {
 
   /** Parses an expression, or a tuple without parentheses. */
   override parseTuple(options: TupleOptions = {}): Expression {
-    const { isSimple = false, hasConditions = true, endName, isInParentheses = false } = options;
+    const { isSimple = false, hasConditions = true, isInParentheses = false } = options;
     const items: Expression[] = [];
     let isTuple = false;
     for (;;) {
       if (items.length > 0) this.stream.expectOperator(",");
-      if (this.#isTupleEnd(endName)) break;
+      if (this.#isTupleEnd()) break;
       items.push(isSimple ? this.parsePrimary() : this.parseExpression(hasConditions));
       if (!this.stream.isOperator(",")) break;
       isTuple = true;
@@ -34,10 +34,9 @@ export class ExpressionParser extends OperandParser {
     return { kind: "tuple", items };
   }
 
-  #isTupleEnd(endName: string | undefined): boolean {
+  #isTupleEnd(): boolean {
     const { type } = this.stream.current;
-    return type === "end print" || type === "end block" || this.stream.isOperator(")") ||
-      (endName !== undefined && this.stream.isName(endName));
+    return type === "end print" || type === "end block" || this.stream.isOperator(")");
   }
 
   #parseCondition(): Expression {

@@ -18,8 +18,6 @@ export interface TupleOptions {
   readonly isSimple?: boolean;
   /** Whether `a if b else c` is allowed; true if absent. */
   readonly hasConditions?: boolean;
-  /** The name that ends the tuple. */
-  readonly endName?: string;
   readonly isInParentheses?: boolean;
 }
 

@@ -65,9 +65,9 @@ class Parser extends ExpressionParser {
 
   parseFor(): Statement {
     const { stream } = this;
-    const target = this.#parseTarget("in");
+    const target = this.#parseTarget();
     stream.expect("name", "in");
-    const values = this.parseTuple({ hasConditions: false, endName: "recursive" });
+    const values = this.parseTuple({ hasConditions: false });
     const test = stream.skipName("if") ? this.parseExpression() : undefined;
     const isRecursive = stream.skipName("recursive");
     const body = this.#parseBody("endfor", "else");
@@ -105,8 +105,8 @@ class Parser extends ExpressionParser {
     return { kind: "namespace", name, attribute: this.stream.expect("name").text };
   }
 
-  #parseTarget(endName?: string): Target {
-    const target = this.parseTuple({ isSimple: true, ...(endName !== undefined && { endName }) });
+  #parseTarget(): Target {
+    const target = this.parseTuple({ isSimple: true });
     if (!isTarget(target)) this.stream.fail(`can't assign to '${target.kind}'`);
     return target as Target;
   }

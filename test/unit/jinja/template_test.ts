@@ -107,6 +107,19 @@ Deno.test("Template.render() formats the given time like strftime", () => {
   );
 });
 
+Deno.test("Template.render() knows the flags and widths of glibc's strftime", () => {
+  const formats =
+    "%-d %_d %05d %3e %-e %_H %^a %^B %#p %#b %10A %010b %-j %_m %^10B %Oy %EY %q %-3M %";
+  const template = new Template("{{ strftime_now(formats) }}", {
+    now: () => new Date(2026, 2, 5, 9, 8, 7),
+  });
+  // datetime(2026, 3, 5, 9, 8, 7).strftime(formats)
+  assert.equal(
+    template.render({ formats }),
+    "5  5 00005   5 5  9 THU MARCH am MAR   Thursday 0000000Mar 64  3      MARCH 26 2026 %q   8 %",
+  );
+});
+
 const ENDLESS: Readonly<Record<string, string>> = {
   "nested loops":
     "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}",
