@@ -8,7 +8,7 @@ import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import { joinBytes } from "../../base/bytes.ts";
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, WasmImageDecoder } from "./format.ts";
-import { type Orientation, readExifOrientation } from "./tiff_tags.ts";
+import { findOrientation, type Orientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
 /** Maximum number of scans of an image: encoders write about ten, and more would only keep the decoder busy. */
@@ -105,7 +105,8 @@ const APP14 = 0xee;
 function readJpegMarkers(file: Uint8Array): JpegMarkers {
   const view = viewData(file);
   let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
-  let orientation: Orientation | undefined;
+  let exif: Uint8Array | undefined;
+  let xmp: Uint8Array | undefined;
   let isAdobe = false;
   let numScans = 0;
   let [isSequential, hasAll, hasEnd] = [false, false, false];
@@ -124,8 +125,10 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
       };
       isSequential = marker === BASELINE || marker === EXTENDED;
     }
-    if (marker === APP1 && hasText(file, at + 2, "Exif\0\0")) {
-      orientation ??= readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
+    if (marker === APP1) {
+      const content = file.subarray(at + 2, at + view.getUint16(at));
+      if (hasText(content, 0, "Exif\0\0")) exif ??= content;
+      if (hasText(content, 0, "http://ns.adobe.com/xap/1.0/\0")) xmp ??= content;
     }
     if (marker === APP14 && hasText(file, at + 2, "Adobe")) isAdobe = true;
     if (marker === START_OF_SCAN) {
@@ -138,7 +141,7 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
   return {
     ...frame,
     isAdobe,
-    orientation: orientation ?? 1,
+    orientation: findOrientation({ exif, xmp }),
     numScans,
     lacksEnd: hasAll && !hasEnd,
   };

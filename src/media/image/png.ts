@@ -9,13 +9,20 @@ import { constants, crc32, deflateRawSync, deflateSync, inflateSync } from "node
 import { joinBytes } from "../../base/bytes.ts";
 import { BAND_BYTES, type Channels, PixelRoom, type Pixels } from "../pixels.ts";
 import type { ImageFormat, ImageSize } from "./format.ts";
-import { readExifOrientation } from "./tiff_tags.ts";
+import { findOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
-import { expandPng, listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_expand.ts";
+import {
+  expandPng,
+  listPasses,
+  PNG_SAMPLES,
+  type PngChunk,
+  type PngPass,
+  readPngHeader,
+  readPngProfile,
+  readPngText,
+} from "./png_expand.ts";
 
-interface Chunk {
-  readonly type: string;
-  readonly data: Uint8Array<ArrayBuffer>;
+interface Chunk extends PngChunk {
   readonly checksum: number;
 }
 
@@ -34,8 +41,13 @@ export const PNG: ImageFormat = {
 
 function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const { width, height } = readPngHeader(file);
-  const exif = readChunks(file).find(({ type }) => type === "eXIf");
-  return { width, height, orientation: exif === undefined ? 1 : readExifOrientation(exif.data) };
+  const chunks = readChunks(file);
+  const exif = chunks.find(({ type }) => type === "eXIf")?.data ?? readPngProfile(chunks, "exif");
+  return {
+    width,
+    height,
+    orientation: findOrientation({ exif, xmp: readPngText(chunks, "XML:com.adobe.xmp") }),
+  };
 }
 
 /** Reads the chunks up to the end of the image or of the file; a truncated chunk is skipped. */

@@ -1,11 +1,13 @@
 /**
  * Converts the samples of a PNG file to 8-bit RGB or RGBA. Of 16-bit samples the upper 8 bits are kept, as in Pillow.
+ * Also reads the header, and the texts that hold metadata.
  *
  * @module
  */
 import { invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { hasText, viewData } from "../file_bytes.ts";
+import { inflateSync } from "node:zlib";
 
 interface PngSamples {
   readonly header: PngHeader;
@@ -195,4 +197,52 @@ export function listPasses(
     return { width: passWidth, height: passHeight, rowBytes, left, top, stepX, stepY };
   });
   return passes.filter((pass) => pass.width > 0 && pass.height > 0);
+}
+
+/** A part of a PNG file. */
+export interface PngChunk {
+  readonly type: string;
+  readonly data: Uint8Array<ArrayBuffer>;
+}
+
+/** Maximum number of bytes of a text. */
+const MAX_TEXT_BYTES = 4 * 2 ** 20;
+/** The types of text: plain in Latin-1, compressed, and in UTF-8, perhaps compressed. */
+const TEXT = { plain: "tEXt", packed: "zTXt", international: "iTXt" } as const;
+
+/** The text with a keyword; `undefined` if there is none, or if it is damaged. */
+export function readPngText(
+  chunks: readonly PngChunk[],
+  keyword: string,
+): Uint8Array | undefined {
+  const types: readonly string[] = Object.values(TEXT);
+  const chunk = chunks.find(({ type, data }) =>
+    types.includes(type) && hasText(data, 0, `${keyword}\0`)
+  );
+  if (chunk === undefined) return undefined;
+  const { type, data } = chunk;
+  const content = data.subarray(keyword.length + 1);
+  if (type === TEXT.plain) return content;
+  // A compressed text begins with the method. In an international text come a flag, the method, and two names.
+  const language = content.indexOf(0, 2);
+  const text = type === TEXT.packed
+    ? content.subarray(1)
+    : content.subarray(content.indexOf(0, language + 1) + 1);
+  if (type === TEXT.international && content[0] === 0) return text;
+  try {
+    return inflateSync(text, { maxOutputLength: MAX_TEXT_BYTES });
+  } catch {
+    return undefined;
+  }
+}
+
+/** The data that ImageMagick writes as text: a line break, a name, the number of bytes, then hexadecimal digits. */
+export function readPngProfile(
+  chunks: readonly PngChunk[],
+  name: string,
+): Uint8Array | undefined {
+  const text = readPngText(chunks, `Raw profile type ${name}`);
+  const [, , , ...lines] = new TextDecoder("latin1").decode(text).split("\n");
+  const digits = lines.join("");
+  return /^([0-9a-f]{2})+$/i.test(digits) ? Uint8Array.fromHex(digits) : undefined;
 }

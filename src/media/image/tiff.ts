@@ -6,7 +6,7 @@
 import { invalidMedia } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import type { ImageFormat, ImageSize } from "./format.ts";
-import { isTiff, readTiffTags, TIFF_TAG, toOrientation } from "./tiff_tags.ts";
+import { findOrientation, isTiff, readTiffTags, TIFF_TAG } from "./tiff_tags.ts";
 import { colorizeTiff, findColorKind, type TiffLayout } from "./tiff_colors.ts";
 import { hasCodedTiles, makeTiffUnpacker, readCodedTile } from "./tiff_unpack.ts";
 
@@ -30,10 +30,11 @@ export const TIFF: ImageFormat = {
   matches: isTiff,
   readSize: (file): ImageSize => {
     const tags = readTiffTags(file);
+    const xmp = tags.get(TIFF_TAG.xmp);
     return {
       width: tags.get(TIFF_TAG.width)?.[0] ?? 0,
       height: tags.get(TIFF_TAG.height)?.[0] ?? 0,
-      orientation: toOrientation(tags.get(TIFF_TAG.orientation)?.[0]),
+      orientation: findOrientation({ exif: file, xmp: xmp && Uint8Array.from(xmp) }),
     };
   },
   decode: (file, size) => decode(file, size),

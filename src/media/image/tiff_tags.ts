@@ -32,6 +32,7 @@ export const TIFF_TAG = {
   sampleFormat: 339,
   jpegTables: 347,
   chromaSubsampling: 530,
+  xmp: 700,
   colorProfile: 34675,
 } as const;
 
@@ -132,14 +133,34 @@ class TiffReader {
   }
 }
 
-/** The orientation in Exif data; upright if they are damaged, since the image can still be read. */
-export function readExifOrientation(exif: Uint8Array): Orientation {
-  if (!isTiff(exif)) return 1;
+/** The metadata of a file that may give its orientation. */
+interface OrientationSources {
+  /** Exif data, with or without `Exif\0\0` before them. */
+  readonly exif: Uint8Array | undefined;
+  readonly xmp: Uint8Array | undefined;
+}
+
+/** Reads an image's orientation from its Exif data, or else, as Pillow does, from its XMP. */
+export function findOrientation({ exif, xmp }: OrientationSources): Orientation {
+  const value = exif === undefined ? undefined : readExifOrientation(exif);
+  return toOrientation(value ?? (xmp === undefined ? undefined : readXmpOrientation(xmp)));
+}
+
+/** The number in Exif data; `undefined` if they are damaged, since the image can still be read. */
+function readExifOrientation(exif: Uint8Array): number | undefined {
+  const file = hasText(exif, 0, "Exif\0\0") ? exif.subarray(6) : exif;
+  if (!isTiff(file)) return undefined;
   try {
-    return toOrientation(readTiffTags(exif).get(TIFF_TAG.orientation)?.[0]);
+    return readTiffTags(file).get(TIFF_TAG.orientation)?.[0];
   } catch {
-    return 1;
+    return undefined;
   }
+}
+
+/** The number in XMP, where it is an attribute or an element. */
+function readXmpOrientation(xmp: Uint8Array): number | undefined {
+  const digit = /tiff:Orientation(?:="|>)([0-9])/.exec(new TextDecoder("latin1").decode(xmp))?.[1];
+  return digit === undefined ? undefined : Number(digit);
 }
 
 /**

@@ -7,7 +7,7 @@ import { invalidMedia } from "../../base/errors.ts";
 import type { WebPModule } from "@jsquash/webp/codec/dec/webp_dec.js";
 import { pad, type Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, WasmImageDecoder } from "./format.ts";
-import { readExifOrientation } from "./tiff_tags.ts";
+import { findOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
 interface Chunk {
@@ -35,14 +35,12 @@ export const WEBP: ImageFormat = {
 
 function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const chunks = readChunks(file, CHUNKS_AT);
-  const exif = chunks.find(({ type }) => type === "EXIF")?.data;
+  const find = (wanted: string) => chunks.find(({ type }) => type === wanted)?.data;
   const extended = chunks[0]?.type === "VP8X" ? viewData(chunks[0].data) : undefined;
   const size = extended === undefined
     ? readFrameSize(chunks)
     : { width: getUint24(extended, 4) + 1, height: getUint24(extended, 7) + 1 };
-  // Some writers begin the data with "Exif", as in JPEG files.
-  const tags = exif && hasText(exif, 0, "Exif\0\0") ? exif.subarray(6) : exif;
-  return { ...size, orientation: tags === undefined ? 1 : readExifOrientation(tags) };
+  return { ...size, orientation: findOrientation({ exif: find("EXIF"), xmp: find("XMP ") }) };
 }
 
 /** The size in the header of the coded image itself. */

@@ -70,6 +70,50 @@ Deno.test("readImageHeader() returns the stored size of every image, and its ori
   }
 });
 
+const EXIF = Uint8Array.fromHex("4d4d002a00000008000101120003000000010006000000000000");
+const XMP = text('<rdf:Description tiff:Orientation="8"/>');
+const profile = text(`\nexif\n      32\n${text("Exif\0\0").toHex()}${EXIF.toHex()}\n`);
+
+/** Files whose orientation is outside of Exif data, or twice in the file, and what Pillow reads. */
+const ORIENTED: Readonly<Record<string, [file: Uint8Array<ArrayBuffer>, orientation: number]>> = {
+  "XMP of JPEG": [makeOriented(XMP), 8],
+  "Exif of JPEG before XMP": [makeOriented(XMP, EXIF), 6],
+  "an element of XMP": [makeOriented(text("<tiff:Orientation>3</tiff:Orientation>")), 3],
+  "XMP of PNG": [makeText("iTXt", "XML:com.adobe.xmp", joinBytes([text("\0\0\0\0"), XMP])), 8],
+  "compressed XMP of PNG": [
+    makeText("iTXt", "XML:com.adobe.xmp", joinBytes([text("\x01\0en\0x\0"), deflateSync(XMP)])),
+    8,
+  ],
+  "ImageMagick's text in PNG": [
+    makeText("zTXt", "Raw profile type exif", joinBytes([text("\0"), deflateSync(profile)])),
+    6,
+  ],
+  "a damaged text in PNG": [makeText("zTXt", "Raw profile type exif", text("\0zzz")), 1],
+};
+
+function makeOriented(xmp: Uint8Array, exif?: Uint8Array): Uint8Array<ArrayBuffer> {
+  const jpeg = greyJpeg(8, 16);
+  const segments = [
+    joinBytes([text("http://ns.adobe.com/xap/1.0/\0"), xmp]),
+    ...(exif === undefined ? [] : [joinBytes([text("Exif\0\0"), exif])]),
+  ].map((data) => joinBytes([Uint8Array.of(0xff, 0xe1, 0, data.length + 2), data]));
+  return joinBytes([jpeg.subarray(0, 2), ...segments, jpeg.subarray(2)]);
+}
+
+function makeText(type: string, keyword: string, content: Uint8Array): Uint8Array<ArrayBuffer> {
+  return pngFile(8, 16, [pngChunk(type, joinBytes([text(`${keyword}\0`), content]))]);
+}
+
+function text(value: string): Uint8Array {
+  return new TextEncoder().encode(value);
+}
+
+for (const [name, [file, orientation]] of Object.entries(ORIENTED)) {
+  Deno.test(`readImageHeader() reads the orientation from ${name}`, () => {
+    assert.equal(readImageHeader(file).orientation, orientation);
+  });
+}
+
 Deno.test("readImageHeader() reads sizes of images with missing data", () => {
   const png = readImageHeader(pngFile(2_000_000_000, 3, []));
   assert.deepEqual([png.format.name, png.width, png.height], ["PNG", 2_000_000_000, 3]);
