@@ -23,6 +23,7 @@ import type { Call, Env, Route } from "../server/http/route.ts";
 import { type RunningServer, serveApp } from "../server/http/server.ts";
 import { announceShutdown, type StopDeps } from "../server/http/server_routes.ts";
 import { refusePostToRoot } from "../server/http/texts/embeddings.ts";
+import { toBarePath } from "../wire/error_body.ts";
 import { chooseModel } from "./routed_model.ts";
 import { formatError, formatErrorBody, forward } from "./forward.ts";
 import type { ModelPool } from "./model_pool.ts";
@@ -78,7 +79,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   using share = limits.budget.open();
   const named = await readModelName(raw, { limits, share, isWhole: call.env.isWhole });
   const name = named.name ?? call.req.query("model");
-  const path = call.req.path.replace(/^\/v1(?=\/)/, "");
+  const path = toBarePath(call.req.path);
   const model = chooseModel(pool.states.map((state) => state.model), { name, path });
   call.set("model", model.id);
   const answer = (async () => {

@@ -13,7 +13,7 @@ import { formatHead } from "../server/http/connection/connections.ts";
 import type { Exchange, Upgraded } from "../server/http/connection/node_bridge.ts";
 import { PROXY_HEADERS } from "../server/http/locality.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
-import { errorAnswer, type nestedError } from "../wire/error_body.ts";
+import { errorAnswer, type nestedError, toBarePath } from "../wire/error_body.ts";
 import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
@@ -162,7 +162,7 @@ export function formatError({ url }: Request, error: HearthError): string {
 
 /** Formats the body of an error response as the event that ends a stream. @param path path of the request. */
 export function formatErrorBody(path: string, body: unknown): string {
-  const bare = path.replace(/^\/v1(?=\/)/, "");
+  const bare = toBarePath(path);
   if (bare.startsWith("/messages")) return formatNamedEvent(body as { type: string });
   if (bare.startsWith("/responses")) {
     const { code, message, param = null } = (body as ReturnType<typeof nestedError>).error;

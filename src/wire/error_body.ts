@@ -66,6 +66,11 @@ const FLAT: Readonly<Record<string, readonly number[]>> = {
   "/shutdown": [403],
 };
 
+/** Returns a path without the prefix `/v1`. */
+export function toBarePath(path: string): string {
+  return path.replace(/^\/v1(?=\/)/, "");
+}
+
 /** The schema of errors with `status` on `path`, which may have the prefix `/v1`. */
 export function errorSchema(
   path: string,
@@ -76,7 +81,7 @@ export function errorSchema(
   | typeof HealthFailure
   | typeof AnthropicError
   | typeof TextError {
-  const bare = path.replace(/^\/v1(?=\/)/, "");
+  const bare = toBarePath(path);
   if (bare === "/health" && status === 503) return HealthFailure;
   if (/^\/messages(\/|$)/.test(bare)) return AnthropicError;
   if (bare === "/embed" || (bare === "/" && ![403, 405].includes(status))) return TextError;
