@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { BODY_LIMITS, BodyBudget, BodyPace, readJson } from "../../src/server/http/body/body.ts";
 import { getInlineMedia } from "../../src/server/http/body/inline_media.ts";
+import { OpenTimers } from "../fixtures/servers/open_timers.ts";
 
 const MIB = 1024 * 1024;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -143,6 +144,21 @@ Deno.test("readJson() stops reading a body that pauses, and one that never ends"
   await assert.rejects(readJson(post(slow(100)), limits), { kind: "request_timeout" });
   await assert.rejects(readJson(post(slow(5)), limits), { kind: "request_timeout" });
   assert.equal(cancelled, 2);
+});
+
+Deno.test("readJson() cancels a body that it refuses, and leaves no timer", async () => {
+  using timers = new OpenTimers("/http/body/body.ts");
+  assert.deepEqual(await readJson(post("{}")), {});
+  assert.equal(timers.count, 0);
+  let isCancelled = false;
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.enqueue(new Uint8Array(1_000).fill(0x20)),
+    cancel: () => void (isCancelled = true),
+  });
+  const refused = readJson(post(body), { ...BODY_LIMITS, maxBytes: 10_000 });
+  await assert.rejects(refused, { kind: "payload_too_large" });
+  assert.ok(isCancelled);
+  assert.equal(timers.count, 0);
 });
 
 Deno.test("readJson() refuses more values, objects and names than any request needs", async () => {

@@ -6,6 +6,7 @@ import { startServer } from "../../src/server/http/server.ts";
 import { yieldToEvents } from "../../src/base/timing.ts";
 import { limitConnections } from "../../src/server/http/connection/connections.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
+import { OpenTimers } from "../fixtures/servers/open_timers.ts";
 import { chatBody, ENDLESS, TestApp } from "../fixtures/servers/server.ts";
 
 const SERVER = fileURLToPath(new URL("../fixtures/servers/small_server.ts", import.meta.url));
@@ -294,6 +295,55 @@ Deno.test("Listener that closes answers a request that arrived before the previo
   const closed = listener.close();
   assert.match(await received, /of \/1.*of \/2/s);
   await closed;
+});
+
+Deno.test("Listener.close() closes the port and idle connections, and waits for the others until they are closed", async () => {
+  const isBusy = Promise.withResolvers<void>();
+  await using listener = new TestListener(({ url }, response) => {
+    if (url === "/idle") response.end("here");
+    else isBusy.resolve();
+  });
+  const ask = async (path: string) => {
+    const connection = await connect(listener.port);
+    await connection.write(encoder.encode(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`));
+    return connection;
+  };
+  using idle = await ask("/idle");
+  using busy = await ask("/busy");
+  await isBusy.promise;
+  const bytes = new Uint8Array(1_000);
+  const count = await idle.read(bytes);
+  assert.match(new TextDecoder().decode(bytes.subarray(0, count!)), /here$/);
+  let isClosed = false;
+  const closed = listener.close().then(() => isClosed = true);
+  assert.equal(await readAll(idle), "");
+  await assert.rejects(connect(listener.port), Deno.errors.ConnectionRefused);
+  assert.ok(!isClosed);
+  const received = readAll(busy);
+  await listener[Symbol.asyncDispose]();
+  assert.equal(await received, "");
+  await closed;
+});
+
+Deno.test("Listener leaves no timer after its connections have closed, one of them half-closed before its answer", async () => {
+  const folder = "/src/server/http/connection";
+  using ofSockets = new OpenTimers(`${folder}/tcp_socket.ts`);
+  using ofListener = new OpenTimers(`${folder}/listener.ts`);
+  const isAsked = Promise.withResolvers<ServerResponse>();
+  const listener = new TestListener(({ url }, response) => {
+    if (url === "/held") isAsked.resolve(response);
+    else response.end("here");
+  });
+  assert.equal(await (await fetch(listener.base)).text(), "here");
+  const held = await connect(listener.port);
+  await held.write(encoder.encode("GET /held HTTP/1.1\r\nHost: a\r\n\r\n"));
+  const response = await isAsked.promise;
+  await held.closeWrite();
+  await new Promise((resolve) => response.req.socket.once("end", resolve));
+  response.end("held");
+  assert.match(await readAll(held), /held$/);
+  await listener[Symbol.asyncDispose]();
+  assert.deepEqual([ofSockets.count, ofListener.count], [0, 0]);
 });
 
 Deno.test("Listener receives a body no faster than it is read, and sends no faster than the client reads", async () => {

@@ -83,18 +83,39 @@ Deno.test("readMultipart() refuses a second file with any content", async () => 
 
 Deno.test("readMultipart() refuses bodies that are not forms", async () => {
   const part = 'Content-Disposition: form-data; name="file"';
-  const bad = [
-    "",
-    "hello",
-    `--b\r\n${part}\r\n\r\nno end`,
-    `--b\r\n${part}\r\n\r\nx\r\n--bx`,
-    "--b\r\nContent-Type: text/plain\r\n\r\nno name\r\n--b--",
-    `--b\r\nX: ${"x".repeat(20_000)}`,
-    `--b\r\n${part}\r\n\r\n\r\n`.repeat(200),
+  const bad: readonly (readonly [string, RegExp])[] = [
+    ["", /it ends before its last boundary/],
+    ["hello", /it ends before its last boundary/],
+    [`--b\r\n${part}\r\n\r\nno end`, /it ends before its last boundary/],
+    [`--b\r\n${part}\r\n\r\nx\r\n--bx\r\n--b--`, /a boundary is followed by something other/],
+    ["--b\r\nContent-Type: text/plain\r\n\r\nno name\r\n--b--", /a part has no name/],
   ];
-  for (const body of bad) await assert.rejects(read(post(body)), { kind: "invalid_value" });
+  for (const [body, message] of bad) {
+    await assert.rejects(read(post(body)), { kind: "invalid_value", message }, body);
+  }
   const noBoundary = post("--b--", "", { "content-type": "multipart/form-data" });
   await assert.rejects(read(noBoundary), { kind: "invalid_value", message: /no boundary/ });
+});
+
+Deno.test("readMultipart() accepts 100 parts and 16 KiB of headers for a part, and no more", async () => {
+  const makeParts = (numParts: number) =>
+    '--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'.repeat(numParts) + "--b--";
+  assert.equal((await read(post(makeParts(100)))).fields.length, 100);
+  await assert.rejects(read(post(makeParts(101))), {
+    kind: "invalid_value",
+    message: /it has more than 100 parts/,
+  });
+  // The line break after the boundary counts too.
+  const head = '\r\nContent-Disposition: form-data; name="a"\r\nX: ';
+  const makePart = (headerBytes: number) => `--b${head.padEnd(headerBytes, "x")}\r\n\r\n\r\n--b--`;
+  assert.equal((await read(post(makePart(16_384)))).fields.length, 1);
+  // Headers whose end has not arrived are refused too.
+  for (const body of [makePart(16_385), makePart(16_385).slice(0, 16_400)]) {
+    await assert.rejects(read(post(body)), {
+      kind: "invalid_value",
+      message: /a part has more than 16384 bytes of headers/,
+    });
+  }
 });
 
 /** A form with a file of this size, and the number of its chunks that were read. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { streamEvents, type TaskEvents, waitForAdmission } from "../../src/server/http/sse.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
+import { OpenTimers } from "../fixtures/servers/open_timers.ts";
 
 /** Events that the test sends one by one. */
 class SentEvents implements TaskEvents<ChatEvent> {
@@ -67,6 +68,17 @@ Deno.test("streamEvents() loses no event with clients that ignore blocks that be
   const read = text.split("\n\n").filter((piece) => piece !== "" && !piece.startsWith(":"));
   assert.deepEqual(read, ["data: delta"]);
   assert.deepEqual(text.match(/^data: .*$/gm), ["data: empty", "data: delta"]);
+});
+
+Deno.test("streamEvents() leaves no timer", async () => {
+  using timers = new OpenTimers("/http/sse.ts");
+  const events = new SentEvents();
+  const response = streamEvents(events, () => "data: x\n\n", { requestId: "r" });
+  events.send(DELTA);
+  events.send(DELTA);
+  events.end();
+  assert.equal(await response.text(), "data: x\n\n".repeat(2));
+  assert.equal(timers.count, 0);
 });
 
 Deno.test("streamEvents() ends the events when its reader disconnects in a pause", async () => {

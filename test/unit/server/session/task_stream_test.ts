@@ -16,11 +16,17 @@ class Wire implements Disposable {
   /** Messages to the worker. */
   readonly told: unknown[] = [];
   numEnds = 0;
+  /** Whether the stream has closed its port. */
+  isClosed = false;
   readonly #heard = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
 
   constructor(signal?: AbortSignal) {
     const { port1, port2 } = new MessageChannel();
+    port1.close = () => {
+      this.isClosed = true;
+      MessagePort.prototype.close.call(port1);
+    };
     this.worker = port2;
     this.worker.onmessage = ({ data }) => {
       this.told.push(data);
@@ -59,7 +65,7 @@ Deno.test("TaskStream yields all events in order and ends after done", async () 
   assert.deepEqual(wire.told, []);
 });
 
-Deno.test("TaskStream ends for its owner when the last event arrives, even if it is not read", async () => {
+Deno.test("TaskStream ends for its owner and closes its port when the last event arrives, even if it is not read", async () => {
   using wire = new Wire();
   const first = wire.stream.next();
   wire.worker.postMessage(START);
@@ -67,6 +73,7 @@ Deno.test("TaskStream ends for its owner when the last event arrives, even if it
   await first;
   await wire.ended;
   assert.equal(wire.numEnds, 1);
+  assert.ok(wire.isClosed);
   assert.deepEqual(await wire.stream.next(), { done: false, value: DONE });
   assert.equal((await wire.stream.next()).done, true);
 });
