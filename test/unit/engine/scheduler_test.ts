@@ -115,6 +115,26 @@ Deno.test("Scheduler.schedule() schedules next tokens first, then prompts in chu
   assert.deepEqual(server.step(), [[a.id, 1], [b.id, 1], [c.id, 1]]);
 });
 
+Deno.test("Scheduler.schedule() reads up to mostBeside prompt tokens beside next tokens, and more in a step of their own", () => {
+  for (const [numTokens, isApart] of [[4, undefined], [5, true]] as const) {
+    const server = new Server({ maxBatchTokens: 10 });
+    const a = server.addOne([1]);
+    server.step();
+    const b = server.addOne(countFrom(100, numTokens));
+    const step = server.scheduler.schedule({ mostBeside: 4 })!;
+    const scheduled = step.scheduled.map(({ sequence, numTokens }) => [sequence.id, numTokens]);
+    assert.equal(step.isApart || undefined, isApart);
+    assert.deepEqual(scheduled, [...isApart ? [] : [[a.id, 1]], [b.id, numTokens]]);
+  }
+});
+
+Deno.test("Scheduler.schedule() ends a prompt's chunks with blocks if sequences have states, except the last", () => {
+  const server = new Server({ maxBatchTokens: 7, numStateSlots: 4 });
+  const { id } = server.addOne(countFrom(0, 15));
+  const steps = Array.from({ length: 5 }, () => server.step());
+  assert.deepEqual(steps, [[[id, 4]], [[id, 4]], [[id, 7]], [[id, 1]], [[id, 1]]]);
+});
+
 Deno.test("Scheduler.schedule() samples a token only after a prompt is complete", () => {
   const server = new Server({ maxBatchTokens: 3 });
   server.add(countFrom(0, 5));
