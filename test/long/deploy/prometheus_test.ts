@@ -1,4 +1,4 @@
-/** Prometheus's own programs check its files, if they are installed. */
+/** Prometheus's own programs check the files for Prometheus in `deploy/`, if they are installed. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

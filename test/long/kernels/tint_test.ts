@@ -10,7 +10,7 @@ import { BROWSER_PATH, openBrowser } from "../../fixtures/page/browser.ts";
 import type { RecordedProgram } from "../../fixtures/engine/recording_gpu.ts";
 import { collectPrograms } from "../../kernels/every_program.ts";
 
-/** Enables Chromium's own software adapter, which its list of known drivers does not contain. */
+/** Enables Chromium's own software adapter, which it does not use by default. */
 const FLAGS = [
   "--enable-unsafe-webgpu",
   "--use-webgpu-adapter=swiftshader",
@@ -50,7 +50,7 @@ function check(page: Page, sources: readonly string[]): Promise<string[]> {
   }, sources as string[]);
 }
 
-/** Errors of the browser about whole programs: with their bindings, and constants if sizes depend on them. */
+/** Errors of the browser about whole programs, with their bindings and constants. */
 function compile(page: Page, programs: readonly RecordedProgram[]): Promise<string[]> {
   return page.evaluate(async (programs) => {
     const adapter = await navigator.gpu.requestAdapter();

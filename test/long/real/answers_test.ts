@@ -131,7 +131,7 @@ realTokenizerTest("forced text is returned literally", async (tokenizer) => {
 }, { only: FAMILIES });
 
 realTokenizerTest(
-  "free text is what its tokens add to the prompt's",
+  "free text is what its tokens add to the prompt's text",
   async (tokenizer) => {
     const { ours, rust } = tokenizer;
     const prompt = "Once upon a time, there was a little";

@@ -24,7 +24,7 @@ Deno.test("readApiKeys() reads labels and keys from a file, after the key of the
   assert.deepEqual(readApiKeys({}), []);
 });
 
-Deno.test("readApiKeys() refuses keys that no client could send, and a file without keys", () => {
+Deno.test("readApiKeys() refuses lines without a label or key, keys that no client could send, and a file without keys", () => {
   const cases = ["ann\n", ":key", "ann:", "ann: zwei wörter", "ann:ключ", "", "# nothing"];
   for (const text of cases) assert.throws(() => read(text), { name: "StartupError" }, text);
   assert.throws(() => readApiKeys({ apiKey: "schlüssel" }), { message: /visible ASCII/ });

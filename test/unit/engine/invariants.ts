@@ -74,7 +74,7 @@ export class Invariants {
 
   /**
    * Asserts that the step is within its budget, that the oldest sequence advances, and that next tokens come before
-   * prompts. A step with only prompts has no next tokens; each step during its suspension has those of all streams.
+   * prompts. A prefill step has no next tokens; every other step has those of all sequences that wait for one.
    */
   checkStep({ scheduled, numTokens, isApart }: ScheduledStep, suspended?: ScheduledStep): void {
     const oldest: Tracked | undefined = this.#live.values().next().value;

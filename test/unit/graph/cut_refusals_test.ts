@@ -74,7 +74,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /adds a bias to the scores that is not in proportion to the distance of keys/,
   ],
-  "sinks beside a bias by distance": [
+  "a spelled-out attention with sinks and a bias by distance": [
     () => {
       const { scores, weights } = joinSinks("last");
       return decoder(
@@ -121,7 +121,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /like a relative position bias/,
   ],
-  "sinks and a bias by distance": [
+  "a GroupQueryAttention with sinks and a bias by distance": [
     () =>
       decoder(gqa({
         inputs: (graph, inputs) => [

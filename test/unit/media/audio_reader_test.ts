@@ -36,7 +36,7 @@ for (const [what, kept] of [["all in memory", undefined], ["little in memory", K
     }
   });
 
-  Deno.test(`AudioReader.scan() shows every sample once, also after others were read, with ${what}`, async () => {
+  Deno.test(`AudioReader.scan() shows every sample once, also after a range was read, with ${what}`, async () => {
     await using audio = open(kept);
     for (const read of [[], [[0, 10]], [[500_000, 600_000]]] as [number, number][][]) {
       for (const [start, end] of read) await audio.read(start, end);

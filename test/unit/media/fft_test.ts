@@ -18,7 +18,7 @@ function transformSlowly(
 }
 
 for (const size of [1, 2, 4, 5, 8, 10, 16, 25, 64, 80, 200, 512]) {
-  Deno.test(`Fft.transform() is the Fourier transform of size ${size}, repeatedly`, () => {
+  Deno.test(`Fft.transform() computes the Fourier transform of size ${size}, in every call`, () => {
     const fft = new Fft(size);
     for (let round = 0; round < 2; round++) {
       const re = Float64Array.from({ length: size }, (_, n) => Math.sin(n * n + round));

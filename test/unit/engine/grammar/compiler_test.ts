@@ -103,7 +103,7 @@ for (
   });
 }
 
-Deno.test("an ending that is a token with text, or a special one, allows any text after it", () => {
+Deno.test("any text may come before an ending, whether the ending is a token with text or a special token", () => {
   for (const [ending, ...written] of [["</think>", "</think>"], ["<|call|>", SPECIAL]] as const) {
     const grammar = compile({
       kind: "sequence",

@@ -7,7 +7,7 @@ import {
 } from "../../../../src/models/asr/frame_tokens.ts";
 import { Random } from "../../engine/random.ts";
 
-/** Tokens of two frames each, a frame apart. */
+/** Joins tokens of two frames each, a frame apart. @returns the text, start and end of each word. */
 function words(texts: readonly string[], hasSpaces = true) {
   const tokens = texts.map((text, i) => ({
     ...{ id: i, text, startFrame: 3 * i, endFrame: 3 * i + 2, logprob: 0 },
@@ -39,9 +39,7 @@ Deno.test("FrameSegments skips tokens without text, and segments of only spaces"
   assert.deepEqual(segments.end(), []);
 });
 
-/**
- * Random tokens with a transducer's times: several in a frame, the last of which may end too late.
- */
+/** Random tokens with a transducer's times: several tokens may begin in one frame. */
 function randomTokens(random: Random): FrameToken[] {
   let frame = random.between(0, 5);
   return Array.from({ length: random.between(1, 12) }, (_, id) => {
@@ -51,7 +49,7 @@ function randomTokens(random: Random): FrameToken[] {
   });
 }
 
-Deno.test("toWords() gives each word a frame of its own, in order, even if a model puts several words into one", () => {
+Deno.test("toWords() gives each word a frame of its own, in order, even if a model puts several words into one frame", () => {
   const random = new Random(7);
   const reading = { frameSeconds: 1, hasSpaces: true };
   for (let round = 0; round < 500; round++) {

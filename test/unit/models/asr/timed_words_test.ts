@@ -41,7 +41,7 @@ Deno.test("timeWords() gives a word the time from its first token to the first t
     segment([0.1, 1], 1, { " one": 1, " two": 2 }),
     segment([1.1, 2], 6, { " three": 1, " four": 1 }),
   ];
-  // Each segment has a timestamp before and after its words; the second one ends its last word.
+  // Each segment has a timestamp before and after its words; the timestamp after them ends the last word.
   const tokens = [[0, 0], [0.1, 0.5], [0.5, 0.7], [0.7, 0.9], [0.9, 1], [1, 1], [1.1, 1.4]];
   tokens.push([1.4, 1.8], [1.8, 2], [2, 2]);
   assert.deepEqual(time(segments, tokens as [number, number][]), [
