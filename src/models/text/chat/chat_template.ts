@@ -76,10 +76,12 @@ export class ChatTemplate {
 
   #renderTurns(fitting: readonly TemplateMessage[], options: RenderOptions): string {
     if (!options.continuesFinalMessage) return this.#render(fitting, options);
-    return cutAfterLast(
-      this.#render(fitting, { ...options, addsGenerationPrompt: false }),
-      fitting.at(-1)!,
-    );
+    const last = fitting.at(-1)!;
+    const rendered = this.#render([...fitting.slice(0, -1), tagEnd(last)], {
+      ...options,
+      addsGenerationPrompt: false,
+    });
+    return cutAtTag(rendered, findLastText(last));
   }
 
   #render(messages: readonly TemplateMessage[], options: RenderOptions): string {
@@ -205,20 +207,42 @@ function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }
   };
 }
 
-/** Cuts a prompt after the text of its last message, as transformers does for `continue_final_message`. */
-function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
-  const text = joinText(content);
-  const start = rendered.lastIndexOf(text.trim());
-  if (start < 0 || text.trim() === "") {
+/** Text that cannot occur in a message. The space at its end shows whether a template trims messages. */
+const END_TAG = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+/** A message's last text; empty if it has none. */
+function findLastText({ content }: TemplateMessage): string {
+  if (typeof content === "string") return content;
+  return content.findLast(({ text }) => text !== undefined)?.text ?? "";
+}
+
+/** Appends {@linkcode END_TAG} to the text of a message. */
+function tagEnd(message: TemplateMessage): TemplateMessage {
+  const { content } = message;
+  if (typeof content === "string") return { ...message, content: content + END_TAG };
+  const last = content.findLastIndex(({ text }) => text !== undefined);
+  const tagged = content.map((part, index) =>
+    index === last ? { ...part, text: part.text + END_TAG } : part
+  );
+  return { ...message, content: tagged };
+}
+
+/**
+ * Cuts a prompt at {@linkcode END_TAG}, as transformers does for `continue_final_message`.
+ *
+ * @param text the text before the tag.
+ */
+function cutAtTag(rendered: string, text: string): string {
+  const end = rendered.lastIndexOf(END_TAG.trimEnd());
+  if (end < 0 || !rendered.includes(text.trim())) {
     throw new HearthError(
       "invalid_value",
       "the model's chat template changes the last message, so it cannot be continued.",
       { param: "continuesFinalMessage" },
     );
   }
-  // Some templates trim the end of a message.
-  const keepsSpace = rendered.startsWith(text.trimStart(), start);
-  return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
+  const prompt = rendered.slice(0, end);
+  return rendered.startsWith(END_TAG, end) ? prompt : prompt.trimEnd();
 }
 
 function putSystemFirst(

@@ -88,7 +88,23 @@ Deno.test("ChatTemplate.render() continues the final message like transformers",
     go("Hello ", source.replace("m.content", "m.content | trim")),
     "[user]Hi[assistant]Hello",
   );
-  assert.throws(() => go(""), { kind: "invalid_value", param: "continuesFinalMessage" });
+  assert.equal(go(""), "[user]Hi[assistant]");
+  // What follows a message may contain its text.
+  for (const content of ["s", "</s>", "/"]) {
+    assert.equal(go(content), `[user]Hi[assistant]${content}`);
+  }
+  const parts = [{ type: "text", text: "s" }, { type: "image" }];
+  const shown = source.replace("m.content", "m.content | map(attribute='text') | join");
+  assert.equal(
+    makeTemplate(shown).render([{ role: "assistant", content: parts }], {
+      continuesFinalMessage: true,
+    }),
+    "[assistant]s",
+  );
+  const dropped = source.replace("m.content", "m.content[:2]");
+  for (const wrong of [() => go("Hello", dropped), () => go("Hello", "{{ messages[-1].role }}")]) {
+    assert.throws(wrong, { kind: "invalid_value", param: "continuesFinalMessage" });
+  }
 });
 
 Deno.test("ChatTemplate.takesTools detects whether the template renders tools", () => {
