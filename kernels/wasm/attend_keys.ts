@@ -14,7 +14,7 @@ import {
   scoreTwoRounded,
 } from "./rounded_rows";
 import {
-  findLastKey,
+  findKeysEnd,
   keysFrom,
   keysUntil,
   keyTileAt,
@@ -32,7 +32,7 @@ import { addOne, addSix, addTwo, KEYS, scoreOne, SCORES_BYTES, scoreSix, scoreTw
 /** Processes the keys `[base, base + KEYS)`, whose tiles must be set as far as rows see them. */
 export function attendKeys(block: RowBlock, base: u32): void {
   const from = max(rowStart(block, 0), base) - base;
-  const until = min(findLastKey(block) - base, KEYS);
+  const until = min(findKeysEnd(block) - base, KEYS);
   const firstTile = from / TILE;
   const endTile = (until + TILE - 1) / TILE;
   score(block, base, firstTile, endTile);

@@ -26,7 +26,7 @@ import {
 import {
   blockBytes,
   findFirstKey,
-  findLastKey,
+  findKeysEnd,
   finish,
   RowBlock,
   ROWS,
@@ -67,7 +67,7 @@ function attendPagedItem(node: Node, step: Step, item: Item, block: RowBlock): v
   for (let i: u32 = 0; i < item.numHeads; i++) setPagedRows(node, step, item, i, block);
 
   const table = step.blockTables + <usize> (item.sequence * step.maxBlocksPerSequence) * 4;
-  const end = findLastKey(block);
+  const end = findKeysEnd(block);
   for (let base = findFirstKey(block); base < end; base += KEYS) {
     const until = min(base + KEYS, end);
     for (let key = base; key < until; key += TILE) {
@@ -139,7 +139,7 @@ function attendPackedItem(
   for (let done: u32 = 0; done < item.numRows; done += ROWS) {
     block.numRows = min(ROWS, item.numRows - done);
     setPackedRows(node, batch, item, done, numKeys, kvHead, block);
-    const end = findLastKey(block);
+    const end = findKeysEnd(block);
     for (let base = findFirstKey(block); base < end; base += KEYS) {
       const until = min(base + KEYS, end);
       for (let key = base; key < until; key += TILE) {

@@ -133,7 +133,8 @@ export function findFirstKey(block: RowBlock): u32 {
   return rowStart(block, 0) & -KEYS;
 }
 
-export function findLastKey(block: RowBlock): u32 {
+/** The end (exclusive) of the keys that any row sees. */
+export function findKeysEnd(block: RowBlock): u32 {
   return rowEnd(block, block.numHeads * block.numRows - 1);
 }
 

@@ -178,10 +178,10 @@ async function readPartOfRow(
   }
 }
 
-/** Number of the source's columns that are transposed together, so that reads and writes access adjacent bytes. */
+/** How many columns are transposed together, so that both reads and writes access adjacent bytes. */
 const COLUMNS_AT_ONCE = 64;
 
-/** Reads a part of a transposed constant, some columns of the source at a time. */
+/** Reads a part of a transposed constant, some of its columns at a time. A column is a row of the source. */
 async function readTransposed(
   { source, numRows, numColumns, flip }: Extract<TensorBytes, { kind: "transposed" }>,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
