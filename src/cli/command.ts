@@ -210,11 +210,11 @@ export function toggle(options: FlagOptions & { readonly fallback?: boolean }): 
 }
 
 /** Converts a key to the name of its flag: `maxQueue` → `max-queue`. */
-export function flagName(key: string): string {
+export function toFlagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 /** Converts a key to the name of its environment variable: `maxQueue` → `HEARTH_MAX_QUEUE`. */
-export function environmentName(key: string): string {
-  return `HEARTH_${flagName(key).replaceAll("-", "_").toUpperCase()}`;
+export function toEnvironmentName(key: string): string {
+  return `HEARTH_${toFlagName(key).replaceAll("-", "_").toUpperCase()}`;
 }

@@ -10,10 +10,10 @@ import { PROGRAM, VERSION } from "../base/config.ts";
 import {
   type Command,
   defineCommand,
-  environmentName,
   type Flag,
-  flagName,
   type FlagTable,
+  toEnvironmentName,
+  toFlagName,
   UsageError,
 } from "./command.ts";
 import { chooseCommand, parseCall } from "./parse.ts";
@@ -194,7 +194,7 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
 export function formatFlagTable(table: FlagTable): string {
   const rows = Object.entries(table).map(([key, flag]) => {
     const name = `\`${formatNames(key, flag).replaceAll("|", "\\|")}\``;
-    return `| ${name} | \`${environmentName(key)}\` | ${formatDefault(flag)} | ${flag.help} |`;
+    return `| ${name} | \`${toEnvironmentName(key)}\` | ${formatDefault(flag)} | ${flag.help} |`;
   });
   return ["| flag | environment | default | |", "| --- | --- | --- | --- |", ...rows].join("\n");
 }
@@ -205,7 +205,7 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
   const notes = [
     ...(shown === "" ? [] : [`default ${shown}`]),
     ...REPEATS[flag.repeats],
-    ...(isCommon ? [] : [environmentName(key)]),
+    ...(isCommon ? [] : [toEnvironmentName(key)]),
   ];
   // A single array element, so that wrapping does not split it.
   const note = notes.length === 0 ? [] : [`[${notes.join("; ")}]`];
@@ -214,7 +214,7 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
 
 function formatNames(key: string, flag: Flag<unknown>): string {
   // A switch that is on by default is shown with its negative form.
-  const name = `--${flag.fallback === true ? "[no-]" : ""}${flagName(key)}`;
+  const name = `--${flag.fallback === true ? "[no-]" : ""}${toFlagName(key)}`;
   const short = flag.short === undefined ? "" : `-${flag.short}, `;
   return `${short}${name}${flag.placeholder === undefined ? "" : ` ${flag.placeholder}`}`;
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { HUB_ID_OF_ALIAS, listBuiltIn } from "../hub/catalogue.ts";
-import { type Command, type Flag, flagName, UsageError } from "./command.ts";
+import { type Command, type Flag, toFlagName, UsageError } from "./command.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
 import { printLine } from "./print.ts";
 
@@ -49,7 +49,7 @@ function describeFlag(
 ): CompletedFlag {
   return {
     // A switch that is on by default is only useful as `--no-…`.
-    long: `--${fallback === true ? "no-" : ""}${flagName(key)}`,
+    long: `--${fallback === true ? "no-" : ""}${toFlagName(key)}`,
     short: short && `-${short}`,
     help: help.replace(/[.:;] .*/s, "").replace(/\.$/, ""),
     values: placeholder === undefined ? undefined : completeValues(placeholder, models),

@@ -7,7 +7,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { readContextLength } from "../models/folder/config_fields.ts";
-import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
+import { makeGraphPath, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
 import { identifyFamily } from "../models/load/identify_family.ts";
 import { FolderFiles } from "../graph/file/external_data.ts";
 import type { EncoderCut, GraphCut } from "../graph/graph_cut.ts";
@@ -65,7 +65,7 @@ async function findGraphs(path: string): Promise<string[]> {
 function listFamilyGraphs(folder: ModelFolder): string[] {
   try {
     const files = identifyFamily(folder).graphs(folder).flatMap(({ name, paths }) =>
-      DTYPES.map((dtype) => paths === undefined ? graphFile(name, dtype) : paths[dtype])
+      DTYPES.map((dtype) => paths === undefined ? makeGraphPath(name, dtype) : paths[dtype])
     );
     return files.filter((file) => file !== undefined && folder.files.has(file)) as string[];
   } catch (error) {

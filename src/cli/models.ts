@@ -22,14 +22,14 @@ import { formatBytes } from "../base/bytes.ts";
 import { CATALOGUE, findBuiltIn, listAliases, listBuiltIn } from "../hub/catalogue.ts";
 import {
   type CachedModel,
-  lockFolder,
+  getLockFolder,
+  getRepositoryFolder,
   measureFolder,
   readHubSettings,
-  repositoryFolder,
   scanCache,
   scanModel,
 } from "../hub/cache.ts";
-import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
+import { makeGraphPath, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
 import { findRunPath } from "../models/load/choose_files.ts";
 import { identifyFamily } from "../models/load/identify_family.ts";
 import type { WantedGraph } from "../models/folder/graph_choice.ts";
@@ -167,7 +167,7 @@ function listDtypes(folder: ModelFolder, main: WantedGraph): Dtype[] {
   const graphs = [...folder.files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file));
   const variants = graphs.length > 0 ? [] : findVariants(folder, name, "cpu");
   return DTYPES.filter((dtype) => {
-    const suffix = graphFile("", dtype).slice("onnx/".length);
+    const suffix = makeGraphPath("", dtype).slice("onnx/".length);
     return graphs.some((file) => hasDtype(file, suffix)) ||
       variants.some((variant) => variant.dtype === dtype);
   });
@@ -196,7 +196,7 @@ async function findPath(
 function hasDtype(file: string, suffix: string): boolean {
   if (suffix !== ".onnx") return file.endsWith(suffix);
   return DTYPES.every((dtype) => {
-    const other = graphFile("", dtype).slice("onnx/".length);
+    const other = makeGraphPath("", dtype).slice("onnx/".length);
     return other === ".onnx" || !file.endsWith(other);
   });
 }
@@ -222,7 +222,7 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
   }
   const { cacheFolder } = readHubSettings();
   const { bytes } = await scanModel(cacheFolder, model.hubId);
-  const folder = repositoryFolder(cacheFolder, model.hubId);
+  const folder = getRepositoryFolder(cacheFolder, model.hubId);
   if (bytes === 0) {
     throw new StartupError(`${model.id} is not in the cache: there is no ${folder}.`);
   }
@@ -234,7 +234,7 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
   }
   if (!yes && !ask(`Remove ${model.id} (${formatBytes(bytes)}) from ${cacheFolder}?`)) return 1;
   await Deno.remove(folder, { recursive: true });
-  const locks = lockFolder(cacheFolder, model.hubId);
+  const locks = getLockFolder(cacheFolder, model.hubId);
   await Deno.remove(locks, { recursive: true }).catch(() => {});
   printLine(`Removed ${model.id} and freed ${formatBytes(bytes)}.`);
   return 0;

@@ -9,11 +9,11 @@ import { findNearNames } from "../base/near_names.ts";
 import {
   type Call,
   type Command,
-  environmentName,
   type Flag,
-  flagName,
   type FlagTable,
   type FlagValues,
+  toEnvironmentName,
+  toFlagName,
   UsageError,
 } from "./command.ts";
 import { COMMON_FLAGS } from "./shared_flags.ts";
@@ -83,7 +83,7 @@ export function parseCall(
   const { tokens } = parseArgs({
     args: [...words],
     options: Object.fromEntries(
-      Object.entries(table).map(([key, flag]) => [flagName(key), describeOption(flag)]),
+      Object.entries(table).map(([key, flag]) => [toFlagName(key), describeOption(flag)]),
     ),
     allowPositionals: true,
     // The tokens are used because parseArgs' own errors neither suggest similar names nor say what is expected.
@@ -91,8 +91,8 @@ export function parseCall(
     tokens: true,
   });
   const options = tokens.filter((token) => token.kind === "option");
-  if (options.some(({ name }) => name === flagName("help"))) return "help";
-  if (options.some(({ name }) => name === flagName("version"))) return "version";
+  if (options.some(({ name }) => name === toFlagName("help"))) return "help";
+  if (options.some(({ name }) => name === toFlagName("version"))) return "version";
 
   const given = options.map((token) => readOption(token, table, command));
   const operands = tokens.flatMap((token) => token.kind === "positional" ? [token.value] : []);
@@ -127,7 +127,7 @@ function requireValue(token: OptionToken, key: string, placeholder: string): str
   if (inlineValue !== true && /^-./.test(value)) {
     throw new UsageError(
       `${rawName} wants a value (${placeholder}), got "${value}"; if that is the value, write ` +
-        `--${flagName(key)}=${value}.`,
+        `--${toFlagName(key)}=${value}.`,
     );
   }
   return value;
@@ -139,11 +139,11 @@ function findFlag(
 ): { key: string; flag: Flag<unknown> } | undefined {
   return Object.entries(table)
     .map(([key, flag]) => ({ key, flag }))
-    .find(({ key }) => flagName(key) === name);
+    .find(({ key }) => toFlagName(key) === name);
 }
 
 function unknownFlag(source: string, table: FlagTable, command: Command): UsageError {
-  const near = findNearNames(source, Object.keys(table).map((key) => `--${flagName(key)}`), 1);
+  const near = findNearNames(source, Object.keys(table).map((key) => `--${toFlagName(key)}`), 1);
   const hint = near.length > 0 ? `Did you mean ${near[0]}?` : `See ${command.name} --help.`;
   return new UsageError(`There is no flag ${source}. ${hint}`);
 }
@@ -173,7 +173,7 @@ function collectValues<F extends FlagTable>(
     if (source !== undefined) {
       return [key, flag.parse(occurrences.map(({ value }) => value), source)];
     }
-    const name = environmentName(key);
+    const name = toEnvironmentName(key);
     const value = environment[name];
     const isGiven = value !== undefined && !isServiceLink(value);
     return [key, isGiven ? flag.parse([value], name) : flag.fallback];
@@ -190,7 +190,7 @@ function isServiceLink(value: string): boolean {
 
 /** Logs each variable that would set a flag but is ignored because it holds the address of a service. */
 export function warnOfServiceLinks(flags: FlagTable, environment: Environment): void {
-  for (const variable of Object.keys(flags).map(environmentName)) {
+  for (const variable of Object.keys(flags).map(toEnvironmentName)) {
     const value = environment[variable];
     if (value === undefined || !isServiceLink(value)) continue;
     log.warn("a variable is ignored: it is the address of a service, not a setting", {

@@ -10,7 +10,7 @@ import { startModelProcess } from "../router/model_process.ts";
 import { ModelPool } from "../router/model_pool.ts";
 import { startRouter } from "../router/app.ts";
 import { ANY_NAME, MODEL_KINDS, type ModelKind, VERSION } from "../base/config.ts";
-import { flagName, type FlagTable, type FlagValues, UsageError } from "./command.ts";
+import { type FlagTable, type FlagValues, toFlagName, UsageError } from "./command.ts";
 import { ROUTED_FLAGS, ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
 import { printMessage } from "./print.ts";
 import { ServerProcess } from "./server_process.ts";
@@ -215,6 +215,6 @@ function writeWords(table: FlagTable, values: Readonly<Record<string, unknown>>)
   return Object.entries(table).flatMap(([key, { fallback }]) => {
     const value = values[key];
     if (value === fallback || value === undefined) return [];
-    return writeWord(flagName(key), value, key);
+    return writeWord(toFlagName(key), value, key);
   });
 }

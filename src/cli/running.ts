@@ -87,7 +87,7 @@ interface PidRecord {
  * Path of the process-id file of a port: below `$XDG_RUNTIME_DIR` or else the home folder; on Windows below
  * `%LOCALAPPDATA%`.
  */
-export function pidFilePath(
+export function getPidFilePath(
   port: number,
   environment: Environment = Deno.env.toObject(),
   os: typeof Deno.build.os = Deno.build.os,
@@ -99,11 +99,11 @@ export function pidFilePath(
  * Path for a server's own file. Another server may use the same port at another address, and then owns the file that is
  * named by the port only.
  */
-export function freePidFilePath(
+export function findPidFilePath(
   { host, port, pid }: PidRecord,
   environment: Environment = Deno.env.toObject(),
 ): string {
-  const path = pidFilePath(port, environment);
+  const path = getPidFilePath(port, environment);
   try {
     const [owner = "", served = ""] = Deno.readTextFileSync(path).split("\n");
     const isOthers = Number(owner) !== pid && JSON.parse(served).host !== host &&
@@ -147,7 +147,7 @@ export class PidFile {
   }
 
   /** Writes the file. It may replace one that a killed server left behind: whoever holds the port owns the file. */
-  static write(record: PidRecord, path: string = freePidFilePath(record)): PidFile {
+  static write(record: PidRecord, path: string = findPidFilePath(record)): PidFile {
     const { pid, ...served } = record;
     // The file is renamed into place, so that readers see either the old file or the complete new one.
     const draft = `${path}.${pid}`;

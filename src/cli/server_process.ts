@@ -22,7 +22,7 @@ import { chooseBodyBytes, readApiKeys } from "./flag_values.ts";
 import { readMemoryLimit } from "../base/memory_limit.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import { warnOfServiceLinks } from "./parse.ts";
-import { explainListenError, formatUrl, freePidFilePath, PidFile } from "./running.ts";
+import { explainListenError, findPidFilePath, formatUrl, PidFile } from "./running.ts";
 import { onStopSignal } from "./stop_signals.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
@@ -132,7 +132,7 @@ export class ServerProcess {
     const { port } = this.#server.address;
     const startedAt = new Date().toISOString();
     const record = { pid: Deno.pid, model, host, port, startedAt };
-    this.#pidFile = PidFile.write(record, freePidFilePath(record, this.#environment));
+    this.#pidFile = PidFile.write(record, findPidFilePath(record, this.#environment));
     return { url: formatUrl(host, port), port };
   }
 

@@ -10,7 +10,7 @@ import { StartupError } from "../base/errors.ts";
 import { adviseOnnx } from "./catalogue.ts";
 import { HubError, NoGraphsError } from "./hub_request.ts";
 import { downloadBlob } from "./blob.ts";
-import { findSnapshot, type HubSettings, repositoryFolder, showHubId } from "./cache.ts";
+import { findSnapshot, getRepositoryFolder, type HubSettings, showHubId } from "./cache.ts";
 import { CacheWriteError, noteAbsent, writeCache, writeReference } from "./cache_writer.ts";
 import { downloadFiles, type DownloadOptions } from "./download.ts";
 import { fetchRepository, type Repository } from "./repository.ts";
@@ -70,7 +70,7 @@ export async function acquireModel(
     return { ...model, folder: cached.folder };
   }
   if (settings.isOffline) {
-    const folder = repositoryFolder(settings.cacheFolder, hubId);
+    const folder = getRepositoryFolder(settings.cacheFolder, hubId);
     throw new StartupError(
       `Files of ${
         showHubId(hubId)
@@ -106,7 +106,7 @@ async function findCached(
     // A file is missing. The download gets it, or reports why it cannot.
     return undefined;
   }
-  const notes = join(repositoryFolder(cacheFolder, hubId), ".no_exist", basename(folder));
+  const notes = join(getRepositoryFolder(cacheFolder, hubId), ".no_exist", basename(folder));
   const unknown = await Promise.all(
     needed.missed.map((file) => Deno.stat(join(notes, file)).then(() => false, () => true)),
   );

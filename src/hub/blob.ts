@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { askHub, cleanText, HubError, Retries, type RetryOptions } from "./hub_request.ts";
-import { type HubSettings, lockFolder, repositoryFolder, showHubId } from "./cache.ts";
+import { getLockFolder, getRepositoryFolder, type HubSettings, showHubId } from "./cache.ts";
 import { Draft, FileLock } from "./cache_writer.ts";
 import type { HubFile, Repository } from "./repository.ts";
 
@@ -24,19 +24,19 @@ export interface BlobOptions extends RetryOptions {
   readonly onBytes: (bytes: number) => void;
 }
 
-/** The path of a file's blob, whether it exists or not. */
-export function blobPath(
+/** Gets the path of a file's blob, whether the blob exists or not. */
+export function getBlobPath(
   { cacheFolder }: HubSettings,
   { id }: Repository,
   { digest }: HubFile,
 ): string {
-  return join(repositoryFolder(cacheFolder, id), "blobs", digest.hex);
+  return join(getRepositoryFolder(cacheFolder, id), "blobs", digest.hex);
 }
 
 /** Bytes of a file that are already in the cache, complete or not. */
 export async function countCachedBytes(options: Omit<BlobOptions, "onBytes">): Promise<number> {
   const { settings, repository, file } = options;
-  const path = blobPath(settings, repository, file);
+  const path = getBlobPath(settings, repository, file);
   if (await readSize(path) === file.bytes) return file.bytes;
   const bytes = await readSize(incompletePath(path)) ?? 0;
   return bytes <= file.bytes ? bytes : 0;
@@ -51,7 +51,7 @@ export async function countCachedBytes(options: Omit<BlobOptions, "onBytes">): P
  */
 export async function downloadBlob(options: BlobOptions): Promise<string> {
   const { settings, repository, file, signal, onBytes } = options;
-  const path = blobPath(settings, repository, file);
+  const path = getBlobPath(settings, repository, file);
   if (await readSize(path) !== file.bytes) {
     await Deno.mkdir(dirname(path), { recursive: true });
     using _lock = await FileLock.take(lockPath(settings, repository, file), {
@@ -74,7 +74,7 @@ function incompletePath(blob: string): string {
 }
 
 function lockPath({ cacheFolder }: HubSettings, { id }: Repository, { digest }: HubFile): string {
-  return join(lockFolder(cacheFolder, id), `${digest.hex}.lock`);
+  return join(getLockFolder(cacheFolder, id), `${digest.hex}.lock`);
 }
 
 async function readSize(path: string): Promise<number | undefined> {

@@ -62,12 +62,12 @@ export function findCacheFolder(environment: Environment): string {
 }
 
 /** The folder with all revisions of a model. */
-export function repositoryFolder(cacheFolder: string, id: HubId): string {
+export function getRepositoryFolder(cacheFolder: string, id: HubId): string {
   return join(cacheFolder, folderName(id));
 }
 
 /** The folder with the locks of a model's blobs. */
-export function lockFolder(cacheFolder: string, id: HubId): string {
+export function getLockFolder(cacheFolder: string, id: HubId): string {
   return join(cacheFolder, ".locks", folderName(id));
 }
 
@@ -77,7 +77,7 @@ function folderName({ owner, name }: HubId): string {
 
 /** The folder with the files of one revision of a model; `undefined` if it is not in the cache. */
 export async function findSnapshot(cacheFolder: string, id: HubId): Promise<string | undefined> {
-  const repository = repositoryFolder(cacheFolder, id);
+  const repository = getRepositoryFolder(cacheFolder, id);
   const commit = await readTextIfThere(join(repository, "refs", id.revision));
   const folder = join(repository, "snapshots", commit?.trim() || id.revision);
   return await isFolder(folder) ? folder : undefined;
@@ -137,7 +137,7 @@ export async function scanCache(cacheFolder: string): Promise<CachedModel[]> {
 
 /** Describes one model; `bytes` is 0 if the cache has nothing of it. */
 export async function scanModel(cacheFolder: string, id: HubId): Promise<CachedModel> {
-  const repository = repositoryFolder(cacheFolder, id);
+  const repository = getRepositoryFolder(cacheFolder, id);
   const folder = await findSnapshot(cacheFolder, id) ?? await anySnapshot(repository);
   return { id, bytes: await measureFolder(repository), folder };
 }

@@ -9,7 +9,7 @@ import type { HubFile, Repository } from "./repository.ts";
 import { dirname, join, relative } from "node:path";
 import { sleep } from "../base/timing.ts";
 import { createHash, type Hash } from "node:crypto";
-import { type HubSettings, repositoryFolder } from "./cache.ts";
+import { getRepositoryFolder, type HubSettings } from "./cache.ts";
 
 const READ_BYTES = 1 << 20;
 
@@ -162,8 +162,11 @@ export async function writeCache<T>(
 }
 
 /** The folder of a revision's files. */
-export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Repository): string {
-  return join(repositoryFolder(cacheFolder, id), "snapshots", commit);
+export function getSnapshotFolder(
+  { cacheFolder }: HubSettings,
+  { id, commit }: Repository,
+): string {
+  return join(getRepositoryFolder(cacheFolder, id), "snapshots", commit);
 }
 
 /**
@@ -207,7 +210,7 @@ export async function writeReference(
   { id, commit }: Repository,
 ): Promise<void> {
   if (id.revision === commit) return;
-  const path = join(repositoryFolder(cacheFolder, id), "refs", id.revision);
+  const path = join(getRepositoryFolder(cacheFolder, id), "refs", id.revision);
   // A cache that already has everything may be read-only.
   if (await Deno.readTextFile(path).catch(() => "") === commit) return;
   await Deno.mkdir(dirname(path), { recursive: true });
@@ -222,7 +225,7 @@ export async function noteAbsent(
   { id, commit }: Repository,
   path: string,
 ): Promise<void> {
-  const note = join(repositoryFolder(cacheFolder, id), ".no_exist", commit, path);
+  const note = join(getRepositoryFolder(cacheFolder, id), ".no_exist", commit, path);
   if (await Deno.stat(note).then(() => true, () => false)) return;
   await Deno.mkdir(dirname(note), { recursive: true });
   await Deno.writeTextFile(note, "");

@@ -7,9 +7,9 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { formatBytes } from "../base/bytes.ts";
 import { sleep } from "../base/timing.ts";
-import { type BlobOptions, blobPath, countCachedBytes, downloadBlob } from "./blob.ts";
+import { type BlobOptions, countCachedBytes, downloadBlob, getBlobPath } from "./blob.ts";
 import { type HubSettings, showHubId } from "./cache.ts";
-import { linkInSnapshot, snapshotFolder } from "./cache_writer.ts";
+import { getSnapshotFolder, linkInSnapshot } from "./cache_writer.ts";
 import type { HubFile, Repository } from "./repository.ts";
 import type { RetryOptions } from "./hub_request.ts";
 import { StartupError } from "../base/errors.ts";
@@ -51,9 +51,9 @@ export async function downloadFiles(
   await Deno.mkdir(settings.cacheFolder, { recursive: true });
   await requireSpace(repository, files, options);
   await downloadBlobs(repository, files, options);
-  const folder = snapshotFolder(settings, repository);
+  const folder = getSnapshotFolder(settings, repository);
   for (const file of files) {
-    const blob = blobPath(settings, repository, file);
+    const blob = getBlobPath(settings, repository, file);
     await linkInSnapshot(settings, { blob, file: join(folder, ...file.path.split("/")) });
   }
   return folder;

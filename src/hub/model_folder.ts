@@ -229,13 +229,13 @@ export async function readOptionalJson(folder: ModelFolder, name: string): Promi
 }
 
 /** The path of a graph in a folder: `onnx/model_q4.onnx`. */
-export function graphFile(graph: string, dtype: Dtype): string {
+export function makeGraphPath(graph: string, dtype: Dtype): string {
   return `onnx/${graph}${SUFFIXES[dtype]}.onnx`;
 }
 
 /** The dtypes in which a folder has this graph. */
 export function listDtypes(folder: ModelFolder, graph: string): Dtype[] {
-  return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
+  return DTYPES.filter((dtype) => folder.files.has(makeGraphPath(graph, dtype)));
 }
 
 /** Whether a folder has a graph whose name begins with `name`, in any dtype. */
@@ -244,7 +244,7 @@ export function hasGraph({ files }: ModelFolder, name: string): boolean {
 }
 
 /** The external-data files of a graph: `onnx/model_q4.onnx_data`, `onnx/model_q4.onnx_data_1` …, `model.onnx.data`. */
-export function externalDataFiles(folder: ModelFolder, graphPath: string): string[] {
+export function listExternalData(folder: ModelFolder, graphPath: string): string[] {
   const [prefix, other] = [`${graphPath}_data`, `${graphPath}.data`];
   return [...folder.files].filter((file) => file.startsWith(prefix) || file === other).sort();
 }

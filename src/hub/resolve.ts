@@ -18,6 +18,7 @@ import {
 import {
   findCacheFolder,
   findSnapshot,
+  getRepositoryFolder,
   type HubId,
   type HubSettings,
   isFolder,
@@ -25,7 +26,6 @@ import {
   parseHubId,
   readHubSettings,
   readSnapshotHubId,
-  repositoryFolder,
   showHubId,
 } from "./cache.ts";
 import { isGraphFile } from "./list_files.ts";
@@ -174,7 +174,7 @@ async function notFound(
     `a folder at ${resolve(name)}`,
     ...(hubId === undefined
       ? ["an alias of the catalogue"]
-      : [`the hub model ${showHubId(hubId)} in ${repositoryFolder(cacheFolder, hubId)}`]),
+      : [`the hub model ${showHubId(hubId)} in ${getRepositoryFolder(cacheFolder, hubId)}`]),
   ];
   return new StartupError([
     `There is no model "${name}" on this machine. Looked for:`,

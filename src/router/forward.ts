@@ -13,7 +13,7 @@ import { formatHead } from "../server/http/connection/connections.ts";
 import type { Exchange, Upgraded } from "../server/http/connection/node_bridge.ts";
 import { PROXY_HEADERS } from "../server/http/locality.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
-import { errorAnswer, type nestedError, toBarePath } from "../wire/error_body.ts";
+import { makeErrorResponse, toBarePath, type toNestedError } from "../wire/error_body.ts";
 import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
@@ -157,7 +157,7 @@ function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableSt
 /** Formats an error as the event that ends a stream, in the format of the API family that the request uses. */
 export function formatError({ url }: Request, error: HearthError): string {
   const { pathname } = new URL(url);
-  return formatErrorBody(pathname, errorAnswer(pathname, error).body);
+  return formatErrorBody(pathname, makeErrorResponse(pathname, error).body);
 }
 
 /** Formats the body of an error response as the event that ends a stream. @param path path of the request. */
@@ -165,7 +165,7 @@ export function formatErrorBody(path: string, body: unknown): string {
   const bare = toBarePath(path);
   if (bare.startsWith("/messages")) return formatNamedEvent(body as { type: string });
   if (bare.startsWith("/responses")) {
-    const { code, message, param = null } = (body as ReturnType<typeof nestedError>).error;
+    const { code, message, param = null } = (body as ReturnType<typeof toNestedError>).error;
     return formatNamedEvent({ type: "error", code, message, param });
   }
   return formatEvent(JSON.stringify(body));

@@ -108,7 +108,7 @@ function readOtherFormat(part: unknown): unknown {
 }
 
 /** Returns a media reference unchanged, and bare base64 as a reference. */
-export function asReference(text: string): string {
+export function toReference(text: string): string {
   return MediaReference.safeParse(text).success ? text : `base64://${text}`;
 }
 
@@ -189,7 +189,7 @@ function appendImages(message: unknown): unknown {
   const { content = "" } = others;
   const parts = typeof content === "string" ? [{ type: "text", text: content }] : content ?? [];
   if (images.length === 0 || !Array.isArray(parts)) return others;
-  const added = images.map((image) => ({ type: "image", image_url: asReference(image) }));
+  const added = images.map((image) => ({ type: "image", image_url: toReference(image) }));
   return { ...others, content: [...parts, ...added] };
 }
 

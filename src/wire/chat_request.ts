@@ -246,7 +246,7 @@ interface ScoredToken {
  *
  * @param numTop how many of the most likely tokens to describe at each position.
  */
-export function promptLogprobs(
+export function makePromptLogprobs(
   tokens: readonly (ScoredToken & { readonly top: readonly ScoredToken[] })[],
   numTop: number,
 ): z.output<typeof PromptLogprobs> {

@@ -133,7 +133,7 @@ interface UsageCounts {
  *
  * @param completionTokens number of tokens so far in the choice that the chunk adds to.
  */
-export function runningUsage(
+export function makeRunningUsage(
   promptTokens: number,
   completionTokens: number,
 ): NonNullable<ChatChunk["usage"]> {
@@ -160,7 +160,7 @@ function usage(counts: UsageCounts): z.output<typeof Usage> {
 }
 
 /** Builds the response to a request that is not streamed. */
-export function chatCompletion(
+export function makeChatCompletion(
   head: CompletionHead,
   result: Pick<ChatCompletion, "choices" | "prompt_logprobs"> & { readonly usage: UsageCounts },
 ): ChatCompletion {
@@ -172,7 +172,7 @@ function chunk(head: CompletionHead, choices: ChatChunk["choices"]): ChatChunk {
 }
 
 /** Builds a chunk that adds to a choice. */
-export function deltaChunk(
+export function makeDeltaChunk(
   head: CompletionHead,
   { index, delta, logprobs }: {
     readonly index: number;
@@ -189,12 +189,12 @@ export function deltaChunk(
 }
 
 /** Builds a chunk that adds nothing, which keeps a connection open. */
-export function emptyChunk(head: CompletionHead): ChatChunk {
+export function makeEmptyChunk(head: CompletionHead): ChatChunk {
   return chunk(head, [{ index: 0, delta: {}, finish_reason: null }]);
 }
 
 /** Builds the last chunk of a choice. */
-export function finishChunk(
+export function makeFinishChunk(
   head: CompletionHead,
   finish: { index: number; reason: FinishReason },
 ): ChatChunk {
@@ -202,12 +202,12 @@ export function finishChunk(
 }
 
 /** Builds the chunk that `stream_options.include_usage` asks for. */
-export function usageChunk(head: CompletionHead, counts: UsageCounts): ChatChunk {
+export function makeUsageChunk(head: CompletionHead, counts: UsageCounts): ChatChunk {
   return { ...chunk(head, []), usage: usage(counts) };
 }
 
 /** Builds the head of a new completion by `model`. */
-export function newCompletionHead(model: string): CompletionHead {
+export function makeCompletionHead(model: string): CompletionHead {
   return {
     id: `chatcmpl-${crypto.randomUUID()}`,
     created: Math.floor(Date.now() / 1000),
@@ -236,13 +236,13 @@ export type ImageCompletion = z.output<typeof ImageCompletion>;
 export type AudioCompletion = z.output<typeof AudioCompletion>;
 
 /** Builds a completion that holds a PNG file. */
-export function imageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
+export function makeImageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
   const url = `data:image/png;base64,${png.toBase64()}`;
   return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
 }
 
 /** Builds a completion that holds an audio file. @param speech.numTokens tokens of the text. */
-export function audioCompletion(
+export function makeAudioCompletion(
   head: CompletionHead,
   speech: {
     readonly file: Uint8Array;

@@ -262,7 +262,7 @@ function* writeRows({ vectors, dimensions }: Vectors, { start, write, end }: {
 function writeVector(vector: Float32Array, format: VectorType): string {
   if (format === "base64") return `"${encodeBase64(vector)}"`;
   if (format === "float") return `[${vector.join(",")}]`;
-  const rows = embeddingsByType(vector, { dimensions: vector.length, types: [format] });
+  const rows = convertVectors(vector, { dimensions: vector.length, types: [format] });
   return `[${rows[format]![0]!.join(",")}]`;
 }
 
@@ -332,15 +332,15 @@ export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
  *
  * @example
  * ```ts
- * import { embeddingsByType } from "./embeddings.ts";
+ * import { convertVectors } from "./embeddings.ts";
  * import assert from "node:assert/strict";
  * const vectors = Float32Array.of(1, -0.5, 0, 0, 0, 0, 0, 0.25);
- * const { int8, ubinary, binary } = embeddingsByType(vectors, { dimensions: 8, types: ["int8", "ubinary", "binary"] });
+ * const { int8, ubinary, binary } = convertVectors(vectors, { dimensions: 8, types: ["int8", "ubinary", "binary"] });
  * assert.deepEqual(int8, [[127, -63, 0, 0, 0, 0, 0, 32]]);
  * assert.deepEqual([ubinary, binary], [[[129]], [[1]]]);
  * ```
  */
-export function embeddingsByType(
+export function convertVectors(
   vectors: Float32Array,
   { dimensions, types }: { readonly dimensions: number; readonly types: readonly VectorType[] },
 ): CohereEmbedResponse["embeddings"] {

@@ -71,8 +71,8 @@ export function toBarePath(path: string): string {
   return path.replace(/^\/v1(?=\/)/, "");
 }
 
-/** The schema of errors with `status` on `path`, which may have the prefix `/v1`. */
-export function errorSchema(
+/** Chooses the schema of errors with `status` on `path`, which may have the prefix `/v1`. */
+export function chooseErrorSchema(
   path: string,
   status: number,
 ):
@@ -88,21 +88,21 @@ export function errorSchema(
   return FLAT[bare]?.includes(status) ? FlatError : NestedError;
 }
 
-/** The nested shape of an error. */
-export function nestedError(error: HearthError): z.output<typeof NestedError> {
+/** Converts an error to the nested shape. */
+export function toNestedError(error: HearthError): z.output<typeof NestedError> {
   const { message, kind: code, param } = error;
   const { type } = ERROR_KINDS[code];
   return { error: { message, type, code, ...(param !== undefined && { param }) } };
 }
 
-/** Anthropic's shape of an error. */
-export function anthropicError({ kind, message }: HearthError): z.output<typeof AnthropicError> {
+/** Converts an error to Anthropic's shape. */
+export function toAnthropicError({ kind, message }: HearthError): z.output<typeof AnthropicError> {
   const type = ANTHROPIC_TYPES[ERROR_KINDS[kind].status] ?? "api_error";
   return { type: "error", error: { type, message } };
 }
 
-/** The response to a request for `path` that failed with `error`. */
-export function errorAnswer(path: string, error: HearthError): {
+/** Makes the response to a request for `path` that failed with `error`. */
+export function makeErrorResponse(path: string, error: HearthError): {
   status: number;
   body: unknown;
   headers: Record<string, string>;
@@ -112,9 +112,9 @@ export function errorAnswer(path: string, error: HearthError): {
     ...("retryAfterSeconds" in kind && { "retry-after": String(kind.retryAfterSeconds) }),
     ...("challenge" in kind && { "www-authenticate": kind.challenge }),
   };
-  const shape = errorSchema(path, status);
-  if (shape === NestedError) return { status, body: nestedError(error), headers };
-  if (shape === AnthropicError) return { status, body: anthropicError(error), headers };
+  const shape = chooseErrorSchema(path, status);
+  if (shape === NestedError) return { status, body: toNestedError(error), headers };
+  if (shape === AnthropicError) return { status, body: toAnthropicError(error), headers };
   if (shape === FlatError) return { status, body: { error: error.message }, headers };
   if (shape === TextError) {
     const type = TEXT_TYPES[status] ?? "Validation";

@@ -84,11 +84,11 @@ export function parseMattingForm(
 ): { readonly model: string | undefined; readonly options: MattingOptions } {
   const given = Object.fromEntries([...fields].filter(([, value]) => value !== ""));
   const { model, ...parsed } = parseRequest(Fields, given);
-  return { model, options: mattingOptions(parsed) };
+  return { model, options: readMattingOptions(parsed) };
 }
 
 /** Reads the options of a JSON request. */
-export function mattingOptions(
+export function readMattingOptions(
   { background, mask_only, crop, refine }: MattingFields,
 ): MattingOptions {
   return {

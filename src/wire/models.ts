@@ -128,7 +128,7 @@ interface ListedModel {
 }
 
 /** Builds the object of one model. */
-export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
+export function makeModelObject(model: ListedModel): z.output<typeof ModelObject> {
   const { id, ownedBy, createdSeconds, contextLength, maxModelLength } = model;
   const served = maxModelLength ?? contextLength;
   return {
@@ -144,6 +144,6 @@ export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
 }
 
 /** Builds a list that holds only this model. */
-export function modelList(model: ListedModel): z.output<typeof ModelList> {
-  return { object: "list", data: [modelObject(model)] };
+export function makeModelList(model: ListedModel): z.output<typeof ModelList> {
+  return { object: "list", data: [makeModelObject(model)] };
 }

@@ -8,7 +8,7 @@ import type { LiveFormat } from "../media/audio/stored_sound.ts";
 import { HearthError } from "../base/errors.ts";
 import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
 import { numberFrom, parseRequest } from "./fields.ts";
-import { nestedError } from "./error_body.ts";
+import { toNestedError } from "./error_body.ts";
 
 /** The settings of a session. */
 export interface RealtimeSettings {
@@ -279,7 +279,7 @@ export function decodeAppended(event: ClientEvent): Uint8Array<ArrayBuffer> {
 export type ServerEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 /** Builds an event about the text of a turn. */
-export function transcriptionEvent(
+export function makeTranscriptionEvent(
   type: "delta" | "completed" | "failed",
   itemId: string,
   fields: Readonly<Record<string, unknown>>,
@@ -290,11 +290,11 @@ export function transcriptionEvent(
 }
 
 /** Builds the event for a client's mistake, or for a failure of the server. The session continues. */
-export function errorEvent(error: HearthError, eventId: string | undefined): ServerEvent {
+export function makeErrorEvent(error: HearthError, eventId: string | undefined): ServerEvent {
   return { type: "error", error: { ...describeError(error), event_id: eventId ?? null } };
 }
 
 /** Describes an error inside an event. */
 export function describeError(error: HearthError): Record<string, unknown> {
-  return { param: null, ...nestedError(error).error };
+  return { param: null, ...toNestedError(error).error };
 }

@@ -167,7 +167,7 @@ export const VoiceList = z.object({
 
 export type VoiceList = z.output<typeof VoiceList>;
 
-export function voiceList(
+export function makeVoiceList(
   voices: readonly { readonly id: string; readonly language: string }[],
 ): VoiceList {
   return {

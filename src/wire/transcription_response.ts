@@ -102,12 +102,12 @@ export interface Transcript {
 }
 
 /** Joins the text of all segments. */
-export function transcriptText(segments: readonly Pick<TranscriptSegment, "text">[]): string {
+export function joinTranscript(segments: readonly Pick<TranscriptSegment, "text">[]): string {
   return segments.map(({ text }) => text).join("").trimStart();
 }
 
 /** Builds the `verbose_json` response, with the requested times. */
-export function verboseTranscription(
+export function makeVerboseTranscription(
   transcript: Transcript,
   granularities: ReadonlySet<Granularity>,
 ): VerboseTranscription {
@@ -116,7 +116,7 @@ export function verboseTranscription(
     task: "transcribe",
     language,
     duration: roundTo(durationSeconds, 3),
-    text: transcriptText(segments),
+    text: joinTranscript(segments),
     ...(truncated !== undefined && { truncated: true }),
     ...(granularities.has("word") && {
       words: segments.flatMap(({ words = [] }) => words.map(describeWord)),
@@ -126,7 +126,7 @@ export function verboseTranscription(
 }
 
 /** Builds the event for a segment of a streamed transcript. */
-export function segmentEvent(
+export function makeSegmentEvent(
   { id, startSeconds, endSeconds, text, words }: TranscriptSegment,
 ): TranscriptionEvent {
   return {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import manifest from "../../deno.json" with { type: "json" };
 import { COMMANDS } from "../../src/cli/command_line.ts";
-import { environmentName, flagName } from "../../src/cli/command.ts";
+import { toEnvironmentName, toFlagName } from "../../src/cli/command.ts";
 import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 Deno.test("hearth --help shows every flag of every command with its variable and exits 0", async () => {
@@ -10,8 +10,8 @@ Deno.test("hearth --help shows every flag of every command with its variable and
     assert.equal(code, 0);
     assert.equal(stderr, "");
     for (const key of Object.keys(flags)) {
-      assert.ok(stdout.includes(flagName(key)), `${name} ${key}`);
-      assert.ok(stdout.includes(environmentName(key)), `${name} ${key}`);
+      assert.ok(stdout.includes(toFlagName(key)), `${name} ${key}`);
+      assert.ok(stdout.includes(toEnvironmentName(key)), `${name} ${key}`);
     }
   }
 });

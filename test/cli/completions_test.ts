@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { COMMANDS } from "../../src/cli/command_line.ts";
-import { flagName } from "../../src/cli/command.ts";
+import { toFlagName } from "../../src/cli/command.ts";
 import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"];
@@ -40,7 +40,7 @@ for (const shell of SHELLS) {
     const script = await printScript(shell);
     for (const { name, flags } of COMMANDS) {
       assert.ok(script.includes(name), name);
-      for (const key of Object.keys(flags)) assert.ok(script.includes(flagName(key)), key);
+      for (const key of Object.keys(flags)) assert.ok(script.includes(toFlagName(key)), key);
     }
     assert.ok(script.includes("qwen3-0.6b"));
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { PidFile, pidFilePath } from "../../src/cli/running.ts";
+import { getPidFilePath, PidFile } from "../../src/cli/running.ts";
 import { HearthProcess, runHearth } from "../fixtures/servers/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 
@@ -98,7 +98,7 @@ Deno.test("stop does not end another process that has the id of a killed server"
       args: ["eval", "setTimeout(() => {}, 600_000)"],
     }).spawn();
     const record = { pid: other.pid, model: "demo", host: "127.0.0.1", port, startedAt: "" };
-    PidFile.write(record, pidFilePath(port, env));
+    PidFile.write(record, getPidFilePath(port, env));
     const { code, stderr } = await runHearth(["stop", String(port)], { env });
     assert.equal(code, 1);
     assert.match(stderr, /but nothing answers there/);

@@ -13,7 +13,7 @@ import { identifyFamily } from "../../models/load/identify_family.ts";
 import { Session } from "../../server/session/session.ts";
 import { chat, requireChatKind } from "./chat.ts";
 import { SETTING_FLAGS } from "../shared_flags.ts";
-import { flagName, type FlagValues } from "../command.ts";
+import { type FlagValues, toFlagName } from "../command.ts";
 import type { RUN_FLAGS } from "../flags.ts";
 import {
   DOWNLOAD_STOPPED,
@@ -132,7 +132,7 @@ function requireFlag(kind: ModelKind, key: keyof typeof KINDS_OF): void {
   const kinds: readonly ModelKind[] = KINDS_OF[key];
   if (kinds.includes(kind)) return;
   throw new StartupError(
-    `--${flagName(key)} is for models of kind ${
+    `--${toFlagName(key)} is for models of kind ${
       kinds.join(", ")
     }, and this one is of kind ${kind}.`,
   );

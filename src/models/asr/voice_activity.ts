@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { yieldToEvents } from "../../base/timing.ts";
 import { runStartupStep, StartupError } from "../../base/errors.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
-import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
+import { type Json, makeGraphPath, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import { openWebGraph, requirePorts } from "../folder/graph_file.ts";
 import type { VoiceState } from "../task.ts";
 import type { SampleRange } from "./recogniser.ts";
@@ -50,7 +50,7 @@ export class VoiceActivity {
   /** @throws {StartupError} when the folder is missing, or holds no voice activity model. */
   static async load(path: string): Promise<VoiceActivity> {
     const folder = await runStartupStep(() => openFolder(path), (reason) => reason, SETTING);
-    const graph = graphFile("model", "fp32");
+    const graph = makeGraphPath("model", "fp32");
     if (!folder.files.has(graph)) {
       const found = [...folder.files].filter((file) => file.endsWith(".onnx")).join(", ");
       throw new StartupError(

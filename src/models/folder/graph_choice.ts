@@ -6,7 +6,7 @@
 import type { DeviceClass } from "../../device/backend.ts";
 import { type Dtype, DTYPES } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
-import { graphFile, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
+import { listDtypes, makeGraphPath, type ModelFolder } from "../../hub/model_folder.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { findVariants, type GraphVariant } from "./graph_variants.ts";
 
@@ -145,7 +145,7 @@ export function chooseGraphs(
     }
     const preference = choosePreference(graph, device);
     const getFile = (dtype: Dtype) =>
-      paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "";
+      paths === undefined ? makeGraphPath(name, dtype) : paths[dtype] ?? "";
     const there = DTYPES.filter((dtype) => folder.files.has(getFile(dtype)));
     const isAlike = paths !== undefined || preference === mainPreference;
     const given = all.length === 0
@@ -206,7 +206,8 @@ export function listPreferredDtypes(
   if (outside.length > 0) return [...new Set(outside.map(({ dtype }) => dtype))];
   const others = DTYPES.filter((dtype) => suitsDevice(dtype, device));
   return [...new Set<Dtype>([...PREFERRED[choosePreference(graph, device)], ...others])].filter(
-    (dtype) => folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? ""),
+    (dtype) =>
+      folder.files.has(paths === undefined ? makeGraphPath(name, dtype) : paths[dtype] ?? ""),
   );
 }
 

@@ -13,9 +13,9 @@ import { type Setting, StartupError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/bytes.ts";
 import { readAvailableBytes } from "../../base/memory_limit.ts";
 import {
-  externalDataFiles,
-  graphFile,
   listDtypes,
+  listExternalData,
+  makeGraphPath,
   type ModelFolder,
 } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
@@ -96,8 +96,8 @@ export async function weighOtherDtypes(
 ): Promise<MemoryOffer["otherDtypes"]> {
   const others = listDtypes(folder, graph).filter((other) => other !== dtype);
   return await Promise.all(others.map(async (other) => {
-    const file = graphFile(graph, other);
-    const weightsBytes = await weighFiles(folder, [file, ...externalDataFiles(folder, file)]);
+    const file = makeGraphPath(graph, other);
+    const weightsBytes = await weighFiles(folder, [file, ...listExternalData(folder, file)]);
     return { dtype: other, weightsBytes };
   }));
 }

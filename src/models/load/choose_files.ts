@@ -7,7 +7,7 @@
  */
 import type { Dtype, ModelKind } from "../../base/config.ts";
 import type { NeededFiles } from "../../hub/acquire.ts";
-import { externalDataFiles, type ModelFolder } from "../../hub/model_folder.ts";
+import { listExternalData, type ModelFolder } from "../../hub/model_folder.ts";
 import { identifyFamily } from "./identify_family.ts";
 import {
   chooseGraphs,
@@ -58,7 +58,7 @@ export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles 
       file.startsWith(`${path}/`) && SETTINGS_FILES.test(file.slice(path!.length + 1))
     )
   );
-  const data = graphs.flatMap((graph) => externalDataFiles(folder, graph));
+  const data = graphs.flatMap((graph) => listExternalData(folder, graph));
   return {
     kind: family.kind,
     dtype: main.dtype,

@@ -7,7 +7,7 @@ import type { Dtype, ModelKind, ResolvedModel } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { toDeviceClass } from "../../device/backend.ts";
-import { externalDataFiles, openAnyFolder } from "../../hub/model_folder.ts";
+import { listExternalData, openAnyFolder } from "../../hub/model_folder.ts";
 import { checkPreprocessors } from "../folder/config_fields.ts";
 import { findVariants } from "../folder/graph_variants.ts";
 import { readAvailableBytes } from "../../base/memory_limit.ts";
@@ -69,7 +69,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   }
   // The needs of text decoders are computed more exactly once their graphs are cut.
   if (kind !== "text") {
-    const files = graphs.all.flatMap(({ path }) => [path, ...externalDataFiles(folder, path)]);
+    const files = graphs.all.flatMap(({ path }) => [path, ...listExternalData(folder, path)]);
     requireMemory(
       { ...NOTHING, weightsBytes: await weighFiles(folder, files) },
       { backend, availableBytes: readAvailableBytes(), otherDtypes: [] },

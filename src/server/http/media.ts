@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { asReference, type ContentPart, isWords, type WordsPart } from "../../wire/chat_message.ts";
+import { type ContentPart, isWords, toReference, type WordsPart } from "../../wire/chat_message.ts";
 import type { ServerSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MediaPolicy } from "../../media/fetch.ts";
@@ -60,7 +60,7 @@ export async function readPart(
 }
 
 function getReference(part: Exclude<MediaPart, { type: "input_audio" }>): string {
-  if (part.type === "file") return asReference(part.file.file_data);
+  if (part.type === "file") return toReference(part.file.file_data);
   const wrapped = "audio_url" in part ? part.audio_url : part.image_url;
   return typeof wrapped === "string" ? wrapped : wrapped.url;
 }

@@ -7,11 +7,15 @@ import { z } from "zod";
 import { requireEndpoint, requireModelName } from "../../wire/models.ts";
 import {
   MattingForm,
-  mattingOptions,
   MattingRequest,
   parseMattingForm,
+  readMattingOptions,
 } from "../../wire/matting_request.ts";
-import { ImageCompletion, imageCompletion, newCompletionHead } from "../../wire/chat_response.ts";
+import {
+  ImageCompletion,
+  makeCompletionHead,
+  makeImageCompletion,
+} from "../../wire/chat_response.ts";
 import { findUnserved } from "../../wire/unserved_fields.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MatteTask } from "../../models/task.ts";
@@ -62,9 +66,9 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, PATH);
   const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
   const image = await readPart(part, { ...getMediaDeps(call, deps), param });
-  const options = mattingOptions(request);
+  const options = readMattingOptions(request);
   const png = await matte(call, deps, { image, param, options });
-  return call.json(imageCompletion(newCompletionHead(info.id), png));
+  return call.json(makeImageCompletion(makeCompletionHead(info.id), png));
 }
 
 async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {

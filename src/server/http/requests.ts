@@ -6,7 +6,7 @@
 import type { MiddlewareHandler } from "hono";
 import type { z } from "zod";
 import { type InferencePath, requireEndpoint } from "../../wire/models.ts";
-import { errorAnswer } from "../../wire/error_body.ts";
+import { makeErrorResponse } from "../../wire/error_body.ts";
 import { parseRequest } from "../../wire/fields.ts";
 import { type AnswerFamily, findUnserved } from "../../wire/unserved_fields.ts";
 import { collectGarbageLater } from "../../base/memory.ts";
@@ -140,7 +140,7 @@ export function answerError(thrown: unknown, call: Call): Response {
   if (error !== thrown) {
     log.error("a request failed", { requestId, path: call.req.path, error: thrown });
   }
-  const { status, body, headers } = errorAnswer(call.req.path, error);
+  const { status, body, headers } = makeErrorResponse(call.req.path, error);
   for (const [name, value] of Object.entries(headers)) call.header(name, value);
   return call.body(JSON.stringify(body), status as 400, { "content-type": "application/json" });
 }

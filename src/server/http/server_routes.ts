@@ -10,10 +10,10 @@ import { type ListenSettings, MODEL_KINDS, VERSION } from "../../base/config.ts"
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import {
   AudioModelList,
+  makeModelList,
+  makeModelObject,
   ModelList,
-  modelList,
   ModelObject,
-  modelObject,
   requireEndpoint,
   requireModelName,
 } from "../../wire/models.ts";
@@ -100,7 +100,7 @@ export function modelsRoute({ session }: AppDeps): Route {
       response: { description: "The list", content: ModelList },
       errors: ["model_not_loaded", "shutting_down"],
     },
-    handle: (call) => call.json(modelList(makeEntry(session.requireReady(), call))),
+    handle: (call) => call.json(makeModelList(makeEntry(session.requireReady(), call))),
   };
 }
 
@@ -117,7 +117,7 @@ export function modelRoute({ session }: AppDeps): Route {
     handle: (call) => {
       const info = session.requireReady();
       requireModelName(info, call.req.param("id")!);
-      return call.json(modelObject(makeEntry(info, call)));
+      return call.json(makeModelObject(makeEntry(info, call)));
     },
   };
 }
@@ -135,7 +135,7 @@ export function audioModelsRoute({ session }: AppDeps): Route {
     handle: (call) => {
       const info = session.requireReady();
       if (info.kind !== "asr") requireEndpoint(info, "/audio/speech", "/audio/models");
-      const list = modelList(makeEntry(info, call));
+      const list = makeModelList(makeEntry(info, call));
       return call.json({ ...list, models: list.data.map(({ id }) => ({ id, name: id })) });
     },
   };

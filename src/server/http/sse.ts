@@ -4,7 +4,7 @@
  * @module
  */
 import { KEEP_ALIVE, KEEP_ALIVE_MS } from "./connection/node_bridge.ts";
-import { nestedError } from "../../wire/error_body.ts";
+import { toNestedError } from "../../wire/error_body.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { within } from "../../base/timing.ts";
@@ -19,7 +19,7 @@ export function formatEvent(data: string): string {
 
 /** Formats the error that ends a stream, as OpenAI's clients expect it. */
 export function formatErrorEvent(error: WireError): string {
-  return formatEvent(JSON.stringify(nestedError(HearthError.fromWire(error))));
+  return formatEvent(JSON.stringify(toNestedError(HearthError.fromWire(error))));
 }
 
 /** Formats one event of a stream whose events have types. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { COMMANDS, formatHelp } from "../../../src/cli/command_line.ts";
-import { environmentName, flagName } from "../../../src/cli/command.ts";
+import { toEnvironmentName, toFlagName } from "../../../src/cli/command.ts";
 import { COMMON_FLAGS } from "../../../src/cli/shared_flags.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
 import {
@@ -22,10 +22,10 @@ Deno.test("formatHelp() shows exactly the flags that the parser accepts", () => 
     const shown = [...help.matchAll(/^ {2}(?:-\w, )?--(?:\[no-\])?([\w-]+)/gm)].map((match) =>
       match[1]
     );
-    const parsed = Object.keys({ ...command.flags, ...COMMON_FLAGS }).map(flagName);
+    const parsed = Object.keys({ ...command.flags, ...COMMON_FLAGS }).map(toFlagName);
     assert.deepEqual(shown, parsed, command.name);
     for (const key of Object.keys(command.flags)) {
-      assert.ok(help.includes(environmentName(key)), key);
+      assert.ok(help.includes(toEnvironmentName(key)), key);
     }
   }
 });
@@ -38,7 +38,7 @@ Deno.test("formatHelp() shows each default of the parser", () => {
     for (const [key, value] of Object.entries(call.flags)) {
       if (value === undefined || value === false || Array.isArray(value)) continue;
       const shown = value === true ? "on" : value;
-      assert.ok(help.includes(`[default ${shown}; ${environmentName(key)}]`), key);
+      assert.ok(help.includes(`[default ${shown}; ${toEnvironmentName(key)}]`), key);
     }
   }
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { explainListenError, PidFile, pidFilePath } from "../../../src/cli/running.ts";
+import { explainListenError, getPidFilePath, PidFile } from "../../../src/cli/running.ts";
 import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 
 const RECORD = {
@@ -21,25 +21,25 @@ async function withFile(use: (path: string) => void): Promise<void> {
   }
 }
 
-Deno.test("pidFilePath() follows the platform's conventions", () => {
+Deno.test("getPidFilePath() follows the platform's conventions", () => {
   const home = { HOME: "/home/ada" };
   assert.equal(
-    pidFilePath(10100, { ...home, XDG_RUNTIME_DIR: "/run/user/1000" }, "linux"),
+    getPidFilePath(10100, { ...home, XDG_RUNTIME_DIR: "/run/user/1000" }, "linux"),
     join("/run/user/1000", "hearth", "10100.pid"),
   );
-  assert.equal(pidFilePath(8, home, "darwin"), join("/home/ada", ".hearth", "run", "8.pid"));
+  assert.equal(getPidFilePath(8, home, "darwin"), join("/home/ada", ".hearth", "run", "8.pid"));
   assert.equal(
-    pidFilePath(8, { ...home, XDG_RUNTIME_DIR: "" }, "linux"),
+    getPidFilePath(8, { ...home, XDG_RUNTIME_DIR: "" }, "linux"),
     join("/home/ada", ".hearth", "run", "8.pid"),
   );
   assert.equal(
-    pidFilePath(8, { LOCALAPPDATA: "/users/ada/local" }, "windows"),
+    getPidFilePath(8, { LOCALAPPDATA: "/users/ada/local" }, "windows"),
     join("/users/ada/local", "hearth", "run", "8.pid"),
   );
 });
 
-Deno.test("pidFilePath() asks the system for the home folder of a service started without HOME", () => {
-  assert.equal(pidFilePath(8, {}, "linux"), join(homedir(), ".hearth", "run", "8.pid"));
+Deno.test("getPidFilePath() asks the system for the home folder of a service started without HOME", () => {
+  assert.equal(getPidFilePath(8, {}, "linux"), join(homedir(), ".hearth", "run", "8.pid"));
 });
 
 Deno.test("PidFile.write() logs one line if a file cannot be written, and continues without it", async () => {

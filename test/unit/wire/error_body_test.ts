@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ERROR_KINDS, errorAnswer } from "../../../src/wire/error_body.ts";
+import { ERROR_KINDS, makeErrorResponse } from "../../../src/wire/error_body.ts";
 import { type ErrorKind, HearthError } from "../../../src/base/errors.ts";
 
 const FLAT: readonly [path: string, status: number][] = [
@@ -19,10 +19,10 @@ const PATHS = [
   "/nope",
 ];
 
-Deno.test("errorAnswer() uses the format of the specification for each path and status", () => {
+Deno.test("makeErrorResponse() uses the format of the specification for each path and status", () => {
   for (const kind of Object.keys(ERROR_KINDS) as ErrorKind[]) {
     for (const path of PATHS.flatMap((bare) => [bare, `/v1${bare}`])) {
-      const { status, body, headers } = errorAnswer(path, new HearthError(kind, "why"));
+      const { status, body, headers } = makeErrorResponse(path, new HearthError(kind, "why"));
       const bare = path.replace("/v1", "");
       assert.equal(status, ERROR_KINDS[kind].status);
       assert.equal("retry-after" in headers, status === 429 || status === 503);
@@ -41,9 +41,9 @@ Deno.test("errorAnswer() uses the format of the specification for each path and 
   }
 });
 
-Deno.test("errorAnswer() names the invalid field in the nested format", () => {
+Deno.test("makeErrorResponse() names the invalid field in the nested format", () => {
   const error = new HearthError("invalid_value", "why", { param: "messages[0].content" });
-  assert.deepEqual(errorAnswer("/chat/completions", error).body, {
+  assert.deepEqual(makeErrorResponse("/chat/completions", error).body, {
     error: {
       message: "why",
       type: "invalid_request_error",

@@ -7,17 +7,17 @@ import { z } from "zod";
 import { requireEndpoint, requireModelName } from "../../../wire/models.ts";
 import {
   AudioCompletion,
-  audioCompletion,
-  newCompletionHead,
+  makeAudioCompletion,
+  makeCompletionHead,
 } from "../../../wire/chat_response.ts";
 import {
+  makeVoiceList,
   type ParsedSpeechRequest,
   parseSpeech,
   requireSpeakable,
   SpeechEvent,
   SpeechRequest,
   VoiceList,
-  voiceList,
 } from "../../../wire/speech.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
@@ -189,7 +189,7 @@ export function voicesRoute({ session }: AppDeps): Route {
     handle: (call) => {
       const info = session.requireReady();
       requireEndpoint(info, "/audio/speech", "/audio/voices");
-      return call.json(voiceList(info.voices ?? []));
+      return call.json(makeVoiceList(info.voices ?? []));
     },
   };
 }
@@ -237,8 +237,8 @@ async function makeCompletion(
   { model, format }: { readonly model: string; readonly format: SoundFormat },
 ): Promise<AudioCompletion> {
   const { file, numTokens } = await readWhole(events, format);
-  const head = newCompletionHead(model);
-  return audioCompletion(head, { file, contentType: CONTENT_TYPES[format], numTokens });
+  const head = makeCompletionHead(model);
+  return makeAudioCompletion(head, { file, contentType: CONTENT_TYPES[format], numTokens });
 }
 
 /**

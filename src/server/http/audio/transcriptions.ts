@@ -13,14 +13,14 @@ import {
   TranslationRequest,
 } from "../../../wire/transcription_request.ts";
 import {
-  segmentEvent,
+  joinTranscript,
+  makeSegmentEvent,
+  makeVerboseTranscription,
   type Transcript,
   Transcription,
   TranscriptionEvent,
   type TranscriptSegment,
-  transcriptText,
   VerboseTranscription,
-  verboseTranscription,
 } from "../../../wire/transcription_response.ts";
 import { LANGUAGES } from "../../../media/languages.ts";
 import { HearthError } from "../../../base/errors.ts";
@@ -199,11 +199,11 @@ function formatTranscript(
     new Response(body, { headers: { "content-type": `${type}; charset=utf-8` } });
   switch (format) {
     case "json":
-      return Response.json({ text: transcriptText(segments) });
+      return Response.json({ text: joinTranscript(segments) });
     case "verbose_json":
-      return Response.json(verboseTranscription(transcript, granularities));
+      return Response.json(makeVerboseTranscription(transcript, granularities));
     case "text":
-      return text(transcriptText(segments), "text/plain");
+      return text(joinTranscript(segments), "text/plain");
     case "srt":
       return text(formatSrt(segments), "application/x-subrip");
     case "vtt":
@@ -245,14 +245,14 @@ function createTranscriptFormat(
         const { text } = event.segment;
         const delta = segments.length === 1 ? text.trimStart() : text;
         const shown = writeTranscriptEvent({ type: "transcript.text.delta", delta });
-        return hasSegments ? shown + writeTranscriptEvent(segmentEvent(event.segment)) : shown;
+        return hasSegments ? shown + writeTranscriptEvent(makeSegmentEvent(event.segment)) : shown;
       }
       case "error":
         return formatErrorEvent(event.error);
       case "done":
         return writeTranscriptEvent({
           type: "transcript.text.done",
-          text: transcriptText(segments),
+          text: joinTranscript(segments),
           ...(isTruncated && { truncated: true }),
         });
     }

@@ -7,8 +7,8 @@ import { ChatRequest, readTopLogprobs, wantsRunningUsage } from "../../../wire/c
 import {
   ChatChunk,
   ChatCompletion,
-  emptyChunk,
-  newCompletionHead,
+  makeCompletionHead,
+  makeEmptyChunk,
 } from "../../../wire/chat_response.ts";
 import { chooseReasoningPosition, completeChat, createChatFormat } from "./chat_answer.ts";
 import { openChat } from "./open_chat.ts";
@@ -47,7 +47,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   warnOfTools(call, listHostedTools(request));
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
-    head: newCompletionHead(info.id),
+    head: makeCompletionHead(info.id),
     reasoningPosition: chooseReasoningPosition(request, deps.settings.reasoningField),
     wantsFunctionCall: wantsFunctionCall(request),
   };
@@ -66,7 +66,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
     includeUsage: request.stream_options?.include_usage === true,
     hasRunningUsage: wantsRunningUsage(request),
   });
-  const emptyEvent = formatEvent(JSON.stringify(emptyChunk(answer.head)));
+  const emptyEvent = formatEvent(JSON.stringify(makeEmptyChunk(answer.head)));
   return streamEvents(events, format, { requestId: call.get("requestId"), emptyEvent });
 }
 

@@ -8,18 +8,18 @@ import {
   type ChatChoice,
   type ChatChunk,
   type ChatCompletion,
-  chatCompletion,
   type ChatDelta,
   type ChatMessage,
   type ChoiceLogprob,
   type CompletionHead,
-  deltaChunk,
-  finishChunk,
   type FinishReason,
-  runningUsage,
-  usageChunk,
+  makeChatCompletion,
+  makeDeltaChunk,
+  makeFinishChunk,
+  makeRunningUsage,
+  makeUsageChunk,
 } from "../../../wire/chat_response.ts";
-import { promptLogprobs } from "../../../wire/chat_request.ts";
+import { makePromptLogprobs } from "../../../wire/chat_request.ts";
 import type {
   ChatEvent,
   ChatFinishReason,
@@ -98,7 +98,7 @@ export async function completeChat(
   let usage!: TokenUsage;
   const all = Array.from({ length: n }, () => new ChoiceParts());
   for await (const event of requireSuccess(events)) {
-    if (event.type === "prompt") promptScores = promptLogprobs(event.tokens, numPromptTop ?? 0);
+    if (event.type === "prompt") promptScores = makePromptLogprobs(event.tokens, numPromptTop ?? 0);
     if (event.type === "delta") all[event.index]!.add(event);
     if (event.type === "finish") all[event.index]!.reason = event.reason;
     if (event.type === "done") usage = event.usage;
@@ -109,7 +109,7 @@ export async function completeChat(
     finish_reason: toFinishReason(parts.reason, options),
     logprobs: hasLogprobs ? { content: parts.logprobs } : null,
   }));
-  return chatCompletion(head, {
+  return makeChatCompletion(head, {
     choices,
     usage,
     ...(promptScores !== undefined && { prompt_logprobs: promptScores }),
@@ -130,7 +130,7 @@ export function createChatFormat(
   const placers = new Map<number, ReasoningPlacer>();
   let promptTokens = 0;
   const format = (chunk: ChatChunk, numTokens = 0) => {
-    const usage = hasRunningUsage && { usage: runningUsage(promptTokens, numTokens) };
+    const usage = hasRunningUsage && { usage: makeRunningUsage(promptTokens, numTokens) };
     return formatEvent(JSON.stringify({ ...chunk, ...usage }));
   };
   const write = (
@@ -142,7 +142,7 @@ export function createChatFormat(
   ) => {
     const role = begun.has(index) ? {} : { role: "assistant" as const };
     begun.add(index);
-    const chunk = deltaChunk(head, {
+    const chunk = makeDeltaChunk(head, {
       index,
       delta: { ...role, ...delta },
       logprobs: logprobs?.map(toChoiceLogprob),
@@ -172,13 +172,13 @@ export function createChatFormat(
         const isWritten = begun.has(event.index) && rest === "";
         const last = isWritten ? "" : write(event, { delta: { content: rest } });
         const reason = toFinishReason(event.reason, options);
-        return last + format(finishChunk(head, { ...event, reason }), event.numTokens);
+        return last + format(makeFinishChunk(head, { ...event, reason }), event.numTokens);
       }
       case "error":
         return formatErrorEvent(event.error);
       case "done":
         return includeUsage
-          ? formatEvent(JSON.stringify(usageChunk(head, event.usage))) + DONE
+          ? formatEvent(JSON.stringify(makeUsageChunk(head, event.usage))) + DONE
           : DONE;
     }
   };

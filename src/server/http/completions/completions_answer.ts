@@ -8,8 +8,8 @@ import type {
   CompletionsRequest,
   TextCompletion,
 } from "../../../wire/text_endpoints.ts";
-import { promptLogprobs, wantsRunningUsage } from "../../../wire/chat_request.ts";
-import { runningUsage } from "../../../wire/chat_response.ts";
+import { makePromptLogprobs, wantsRunningUsage } from "../../../wire/chat_request.ts";
+import { makeRunningUsage } from "../../../wire/chat_response.ts";
 import type { ChatEvent, ChosenLogprob, PromptToken, TokenUsage } from "../../../models/task.ts";
 import { formatErrorEvent, formatEvent } from "../sse.ts";
 
@@ -96,7 +96,7 @@ export class CompletionBuilder {
     if (chunk !== undefined) {
       const { numTokens = 0 } = "numTokens" in event ? event : {};
       const usage = wantsRunningUsage(this.#request) &&
-        { usage: runningUsage(this.#prompts[event.from]!.numTokens, numTokens) };
+        { usage: makeRunningUsage(this.#prompts[event.from]!.numTokens, numTokens) };
       return formatEvent(JSON.stringify({ ...this.#head, choices: [chunk], ...usage }));
     }
     if (this.#numDone < this.#prompts.length || event.type !== "done") return "";
@@ -168,7 +168,7 @@ export class CompletionBuilder {
     if (this.#begun.has(choice.index)) return chunk;
     this.#begun.add(choice.index);
     const { text, tokens } = this.#prompts[from]!;
-    if (typeof top === "number") choice.prompt_logprobs = promptLogprobs(tokens, top);
+    if (typeof top === "number") choice.prompt_logprobs = makePromptLogprobs(tokens, top);
     if (!echo) return chunk;
     if (chunk.logprobs) addPrompt(chunk.logprobs, { text, tokens, numTop: logprobs ?? 0 });
     return { ...chunk, text };

@@ -6,7 +6,7 @@
  */
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { errorAnswer } from "../../../wire/error_body.ts";
+import { makeErrorResponse } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { readBudget, TcpSocket, type TcpSocketOptions } from "./tcp_socket.ts";
 import { Buffer } from "node:buffer";
@@ -158,7 +158,7 @@ export function refuse(socket: Duplex, max: number): void {
     "overloaded",
     `This server already has ${max} connections, the most that it allows (--max-connections). Try again later.`,
   );
-  const { headers } = errorAnswer("", error);
+  const { headers } = makeErrorResponse("", error);
   socket.on("error", () => {});
   socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
 }
@@ -263,7 +263,7 @@ function formatAnswer(
   requestId: string,
   headers: Readonly<Record<string, string>> = {},
 ): string {
-  const { status, body } = errorAnswer("", error);
+  const { status, body } = makeErrorResponse("", error);
   const text = JSON.stringify(body);
   const head = formatHead(status, [
     ["content-type", "application/json"],

@@ -9,7 +9,7 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { errorAnswer } from "../../../wire/error_body.ts";
+import { makeErrorResponse } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { joinBytes } from "../../../base/bytes.ts";
@@ -157,7 +157,7 @@ function refuse(incoming: IncomingMessage): Response {
       "method_not_allowed",
       `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes ${allow} for paths.`,
     );
-  const { status, body } = errorAnswer(url, error);
+  const { status, body } = makeErrorResponse(url, error);
   const headers = { "x-request-id": crypto.randomUUID(), ...(status === 405 && { allow }) };
   return Response.json(body, { status, headers });
 }

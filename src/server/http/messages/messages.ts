@@ -24,7 +24,7 @@ import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 import { newId, readRequest, renameParam, warnOfTools } from "../requests.ts";
 import { requireSuccess, waitForDone } from "../../session/task_stream.ts";
-import { anthropicError } from "../../../wire/error_body.ts";
+import { toAnthropicError } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { isRecord } from "../../../base/json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
@@ -166,7 +166,7 @@ class MessageBuilder {
       case "done":
         return this.#finish(event.usage);
       case "error":
-        return [anthropicError(HearthError.fromWire(event.error))];
+        return [toAnthropicError(HearthError.fromWire(event.error))];
     }
   }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { ERROR_KINDS, errorSchema } from "../../../wire/error_body.ts";
+import { chooseErrorSchema, ERROR_KINDS } from "../../../wire/error_body.ts";
 import type { ErrorKind } from "../../../base/errors.ts";
 import { VERSION } from "../../../base/config.ts";
 import type { BodySchemas, Operation, Route } from "../route.ts";
@@ -144,7 +144,7 @@ function describeErrors(kinds: readonly ErrorKind[], endpoint: Endpoint): Json {
   return Object.fromEntries(
     [...byStatus].map(([status, kindsOfStatus]) => [status, {
       description: kindsOfStatus.join(", "),
-      content: describeContent(errorSchema(endpoint.path, status), endpoint),
+      content: describeContent(chooseErrorSchema(endpoint.path, status), endpoint),
     }]),
   );
 }

@@ -13,7 +13,7 @@ import {
   DEFAULT_SETTINGS,
   describeBetaSession,
   describeSession,
-  errorEvent,
+  makeErrorEvent,
   parseClientEvent,
   type RealtimeSettings,
   type ServerEvent,
@@ -127,7 +127,7 @@ export class LiveSession {
       await this.#handleEvent(event);
     } catch (thrown) {
       if (this.#options.socket.closed.aborted) return;
-      await this.#send(errorEvent(HearthError.from(thrown), event?.event_id));
+      await this.#send(makeErrorEvent(HearthError.from(thrown), event?.event_id));
     }
   }
 

@@ -7,8 +7,8 @@
 import { HearthError } from "../../../base/errors.ts";
 import { makeWavFile } from "../../../media/sound_format.ts";
 import type { TranscribeEvent } from "../../../models/task.ts";
-import { describeError, type ServerEvent, transcriptionEvent } from "../../../wire/realtime.ts";
-import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
+import { describeError, makeTranscriptionEvent, type ServerEvent } from "../../../wire/realtime.ts";
+import { joinTranscript, type TranscriptSegment } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import { requireSuccess, type TaskStream } from "../../session/task_stream.ts";
 import { logFailure } from "../sse.ts";
@@ -98,18 +98,18 @@ export class LiveTranscripts {
     const segments: TranscriptSegment[] = [];
     const sendRest = async (text: string) => {
       const delta = agreed.end(text);
-      if (delta !== "") await send(transcriptionEvent("delta", itemId, { delta }));
+      if (delta !== "") await send(makeTranscriptionEvent("delta", itemId, { delta }));
     };
     try {
       for await (const event of requireSuccess(await opened)) {
         if (event.type !== "segment") continue;
         segments.push(event.segment);
-        const text = transcriptText(segments);
+        const text = joinTranscript(segments);
         // If the transcript differs from the text that was sent, its rest can only be found when it is complete.
         if (text.startsWith(agreed.text)) await sendRest(text);
       }
-      await sendRest(transcriptText(segments));
-      await send(transcriptionEvent("completed", itemId, {
+      await sendRest(joinTranscript(segments));
+      await send(makeTranscriptionEvent("completed", itemId, {
         transcript: agreed.text,
         usage: { type: "duration", seconds: Number(seconds.toFixed(3)) },
       }));
@@ -117,7 +117,7 @@ export class LiveTranscripts {
       if (signal.aborted) return;
       const error = HearthError.from(thrown);
       logFailure(requestId, error);
-      await send(transcriptionEvent("failed", itemId, { error: describeError(error) }));
+      await send(makeTranscriptionEvent("failed", itemId, { error: describeError(error) }));
     }
   }
 }

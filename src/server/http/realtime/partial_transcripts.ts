@@ -7,8 +7,8 @@
  */
 import { log } from "../../../base/log.ts";
 import { makeWavFile } from "../../../media/sound_format.ts";
-import { type ServerEvent, transcriptionEvent } from "../../../wire/realtime.ts";
-import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
+import { makeTranscriptionEvent, type ServerEvent } from "../../../wire/realtime.ts";
+import { joinTranscript, type TranscriptSegment } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import { requireSuccess } from "../../session/task_stream.ts";
 import { AgreedText } from "./live_transcripts.ts";
@@ -120,10 +120,10 @@ export class PartialTranscripts {
       for await (const event of requireSuccess(events)) {
         if (event.type === "segment") segments.push(event.segment);
       }
-      const text = transcriptText([{ text: progress.settledText }, ...segments]);
+      const text = joinTranscript([{ text: progress.settledText }, ...segments]);
       const delta = progress.agreed.push(text);
       settle(progress, segments);
-      if (delta !== "") await send(transcriptionEvent("delta", progress.itemId, { delta }));
+      if (delta !== "") await send(makeTranscriptionEvent("delta", progress.itemId, { delta }));
     } catch (error) {
       if (!signal.aborted) log.debug("a partial transcript failed", { requestId, error });
     } finally {

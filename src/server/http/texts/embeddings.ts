@@ -7,9 +7,9 @@
 import {
   CohereEmbedRequest,
   CohereEmbedResponse,
+  convertVectors,
   EmbeddingList,
   EmbeddingRequest,
-  embeddingsByType,
   readKeepsEnd,
   readNormalization,
   readPurpose,
@@ -215,7 +215,7 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereEmbedRespo
   return {
     id: call.get("requestId"),
     response_type: "embeddings_by_type",
-    embeddings: embeddingsByType(vectors, { dimensions, types: wanted }),
+    embeddings: convertVectors(vectors, { dimensions, types: wanted }),
     texts,
     meta: { api_version: { version: "2" }, billed_units: { input_tokens: promptTokens } },
   };
