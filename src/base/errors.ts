@@ -109,7 +109,7 @@ export type Setting =
 /** The names under which users know settings: flags of the command line. */
 export type SettingNames = Readonly<Record<Setting, string>>;
 
-/** An error that ends a command: the message goes to standard error unchanged, and the process exits with 1. */
+/** An error that ends a command: the message and the setting go to standard error, and the process exits with 1. */
 export class StartupError extends Error {
   override readonly name = "StartupError";
   /** The setting that the error is about. */
@@ -151,7 +151,7 @@ export interface Refusal {
   readonly setting?: Setting | undefined;
 }
 
-/** The message of a refusal, with the user's name of the setting. */
+/** Makes the message of a refusal, with the name under which the user knows the setting. */
 export function formatRefusal({ message, setting }: Refusal, names: SettingNames): string {
   return setting === undefined ? message : `${message} (${names[setting]})`;
 }

@@ -118,7 +118,7 @@ function countUsedBytes(): number {
 const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
 
-/** Blocks of at least this size are mapped. glibc sets this threshold itself once a block of this size has been freed. */
+/** Blocks of at least this size are mapped. glibc sets this threshold itself after a block of this size was freed. */
 const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
 /** Most free memory that `free` keeps at the end of an arena: twice the other threshold, as in glibc. */
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;

@@ -76,7 +76,7 @@ export class BitReader {
    * Reads Rice codes of FLAC: a unary quotient, `parameter` bits of remainder, and the sign in the lowest bit.
    *
    * @param values receives numbers from `start` to before `end`.
-   * @throws {RangeError} when the data ends before.
+   * @throws {RangeError} when the data ends within a code.
    */
   readRiceCodes(values: Float64Array, start: number, end: number, parameter: number): void {
     const bytes = this.#bytes;

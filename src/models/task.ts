@@ -36,7 +36,7 @@ export interface EmbedTask {
    * always normalised.
    */
   readonly normalizes?: boolean | undefined;
-  /** Number of leading elements of each vector to keep; all if absent. */
+  /** Number of leading elements of each vector to keep; the model's default if absent, usually all. */
   readonly dimensions?: number | undefined;
   /** If absent, a text that is too long is an error. */
   readonly truncation?: Truncation | undefined;

@@ -171,9 +171,9 @@ export function toFloats(values: ArrayLike<number>, depth: number): Float32Array
 const MIN_MIXED_SAMPLES = 16_384;
 
 /**
- * Joins and cuts sounds to chunks of similar lengths. Channels are mixed chunk by chunk, and a few samples do not show
- * whether channels cancel each other out. Long chunks must not be processed without yielding, and a few bytes of
- * silence can expand to minutes.
+ * Joins short sounds and cuts long ones, to chunks of similar lengths. A chunk of a few samples would not show whether
+ * its channels cancel each other out. A few bytes of silence can expand to minutes, which must not be processed without
+ * yielding.
  */
 export async function* regroup(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
   let held: Sound[] = [];
@@ -221,7 +221,7 @@ function slice({ channels, sampleRateHz }: Sound, start: number, end: number): S
   return { channels: channels.map((samples) => samples.subarray(start, end)), sampleRateHz };
 }
 
-/** Cuts a sound into equal chunks. */
+/** Cuts a sound into as few chunks of equal length as the limit allows; the last one may be a little shorter. */
 function* cut(sound: Sound): Generator<Sound, void> {
   const length = sound.channels[0]!.length;
   const step = Math.ceil(length / Math.ceil(length / CHUNK_SAMPLES));

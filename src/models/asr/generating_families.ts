@@ -158,7 +158,7 @@ const HIDDEN = "last_hidden_state";
 async function openSeq2Seq(
   context: OpenContext,
   { positions, writePrompt, maxChunkSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
-    /** The number of positions, if the decoder's position embeddings are learned. */
+    /** Maximum number of positions in the decoder. */
     readonly positions: number;
     /** Writes the tokens that the decoder begins with. */
     readonly writePrompt: (language: string | undefined) => readonly number[];

@@ -8,8 +8,8 @@
 import type { SampleRange } from "./recogniser.ts";
 
 /**
- * Default settings. Silero's own durations are 250, 100 and 30 ms, but transcription needs more context around the
- * words.
+ * Default settings. Silero's own durations are 250, 100 and 30 ms. Here single short words count as speech too, and
+ * regions are longer, because transcription needs context around the words.
  */
 const DEFAULTS = {
   /** Speech begins at a window of at least this probability. */
@@ -106,7 +106,7 @@ function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
     let quietFrom: number | undefined;
     for (let window = first; window <= last; window++) {
       const likelihood = likelihoods[window]!;
-      // At least half of the maximum length is taken, so that cutting terminates.
+      // Without a pause, at least half of the maximum length is taken, so that no part becomes very short.
       if (window >= (first + last) / 2 && likelihood < likelihoods[quietest]!) quietest = window;
       if (likelihood >= endThreshold) quietFrom = undefined;
       else {

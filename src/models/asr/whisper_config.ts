@@ -187,8 +187,8 @@ export function readAlignmentHeads(
 /**
  * Determines which tokens may come next, given the window's tokens so far (without the prompt).
  *
- * A window is `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`. Text is between two timestamps, and timestamps never
- * decrease. Of two timestamps in a row, the second begins the next text.
+ * The tokens of a window are, for example, `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`. Text is between two
+ * timestamps, and timestamps never decrease. Of two timestamps in a row, the second begins the next text.
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  */

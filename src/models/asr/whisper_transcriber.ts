@@ -260,8 +260,8 @@ export class Sequential {
    * Divides the tokens into segments between pairs of adjacent timestamps.
    *
    * @param goesOn whether the recording continues after the window.
-   * @returns the segments. If the last text has no end timestamp, `seenSeconds` is its start, where the next window
-   * begins.
+   * @returns the segments. If the last text has no end timestamp, `seenSeconds` is the time at which the segments before
+   * it end, and the next window begins there.
    */
   #cut(
     tokens: readonly number[],

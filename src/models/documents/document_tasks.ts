@@ -178,7 +178,7 @@ export class DocumentTasks {
     const answers = new PageAnswers(pages.length, (event) => void emit(event));
     const draw = (index: number) => {
       const drawn = nameErrors(document, () => pages.draw(index, this.#resolution));
-      // Its error is reported when this page is awaited.
+      // An error is reported when the page is awaited.
       drawn.catch(() => {});
       return drawn;
     };

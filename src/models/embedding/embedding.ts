@@ -179,7 +179,7 @@ function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFold
 
 /**
  * Whether to pool by the folder's configuration although the graph has an output with pooled vectors. That is possible
- * if the graph also has an output with one row per token.
+ * if the graph also has an output with one row per token, and no layer with weights follows pooling.
  */
 function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
   return isPoolingGiven && laterLayer === undefined &&

@@ -107,7 +107,8 @@ export class EncoderTokenizer {
   /**
    * Tokenizes a text, without special tokens.
    *
-   * @throws {HearthError} `context_length_exceeded` when there are more than twice the tokens that `length` allows.
+   * @throws {HearthError} `context_length_exceeded` when the text must not be truncated, and has more than twice the
+   * tokens that `length` allows.
    */
   encode(text: string, length: LengthOptions = ALL): number[] {
     const ids = this.#long.encode(text, length);

@@ -53,7 +53,7 @@ export interface TextOutput {
   readonly pooling?: readonly PoolingMode[] | undefined;
 }
 
-/** Finds the single token that the modes pick; `undefined` if more tokens count. */
+/** Finds which token the modes pick: the very first or the last one of a text; `undefined` for all other modes. */
 export function findPickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
   if (modes.length > 1) return undefined;
   return modes[0] === "cls" ? "first" : modes[0] === "lasttoken" ? "last" : undefined;

@@ -45,9 +45,8 @@ type RowSource = { readonly output: TextOutput } | { readonly columns?: readonly
 const DEFAULT_LONGEST_TEXT = 8192;
 
 /**
- * Maximum number of tokens of a text for which a graph runs uncut on the CPU. There ONNX Runtime's attention
- * outperforms Hearth's by more than padding costs, but it needs memory for the attention weights of all pairs of
- * tokens.
+ * Maximum number of tokens of a text for which a graph runs uncut in native ONNX Runtime. Its attention outperforms
+ * Hearth's by more than padding costs, but it needs memory for the attention weights of all pairs of tokens.
  */
 const LONGEST_WHOLE_TEXT = 1024;
 

@@ -144,7 +144,7 @@ const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
 /**
- * Least number of padding tokens that a batch may have. On a CPU, one more run costs as much as about 16 tokens, since
+ * Lower bound of the limit for a batch's padding tokens. On a CPU, one more run costs as much as about 16 tokens, since
  * it reads all weights. Noise can hide that cost, and without a minimum each text would then run in its own batch.
  */
 const MIN_PADDING = 8;

@@ -192,7 +192,7 @@ async function openWhole(
 }
 
 /**
- * Opens a graph uncut.
+ * Runs `open`, which opens a graph uncut.
  *
  * @throws {StartupError} naming the graph, when it cannot be run.
  */

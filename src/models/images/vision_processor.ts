@@ -107,7 +107,7 @@ export class VisionProcessor {
     const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
       config: await readOptionalJson(folder, "tokenizer_config.json"),
     });
-    // Gemma 4 keeps the image settings in its main configuration, which does not name their class.
+    // Gemma 4 keeps the image settings in `processor_config.json`, which does not name their class.
     const settings = name === "Gemma4Processor"
       ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
       : images;

@@ -242,7 +242,7 @@ export const FAMILIES: readonly Family[] = [
     kind: "embedding",
     matches: (folder) =>
       findSentenceModelType(folder) === "SentenceTransformer" ||
-      // It also takes images and sounds, but only texts are embedded here.
+      // `embedding_gemma2` also takes images and sounds, but only texts are embedded here.
       isOfType(folder, "embedding_gemma2"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,

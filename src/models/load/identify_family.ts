@@ -17,7 +17,8 @@ import { FAMILIES, type Family, isBuiltAs, isOfType } from "./families.ts";
  * Identifies the family of a folder.
  *
  * @param kind detected from the folder if absent.
- * @throws {StartupError} when no family matches; the message says what was checked.
+ * @throws {StartupError} when no family matches, or the model is of a kind that is not served; the message says what
+ * was found.
  */
 export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
   const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);
@@ -82,7 +83,8 @@ const UNSERVED: readonly Unserved[] = [
     types: ["moonshine_streaming"],
   },
   {
-    is: "a speech recogniser of a type that is not served (of NeMo's, Parakeet TDT is)",
+    is:
+      "a speech recogniser of a type that is not served (of NeMo's recognisers, Parakeet TDT is served)",
     types: [
       ...["nemo-conformer-rnnt", "nemo-conformer-aed", "nemo-conformer-ctc", "parakeet_rnnt"],
       ...[
@@ -98,7 +100,7 @@ const UNSERVED: readonly Unserved[] = [
   },
   {
     is:
-      "a language model with audio input whose audio encoder is not served (Gemma 3n's and Gemma 4's are)",
+      "a language model with audio input whose audio encoder is not served (Gemma 3n's and Gemma 4's are served)",
     types: ["ultravox", "qwen2_audio", "qwen2_5_omni", "qwen3_omni_moe"],
   },
   {

@@ -107,7 +107,8 @@ export class MattingModel implements Model {
     const { width: storedWidth, height: storedHeight } = readImageHeader(image);
     const numPixels = storedWidth * storedHeight;
     const isSmall = numPixels <= SMALL_PIXELS;
-    // Each image takes at least its share of the budget, so that no more than `maxSequences` run at a time.
+    // Each image takes at least its share of the budget, so that no more than `maxSequences` large images, and as many
+    // small ones, are worked on at a time.
     const giveBack = isSmall
       ? await this.#smallPixels.take(SMALL_PIXELS, signal)
       : await this.#pixels.take(

@@ -1,9 +1,9 @@
 /**
  * Unifies background-removal graphs: one input, and one f32 output in which 1 is the subject and 0 the background.
  *
- * Exports differ: some return probabilities and some logits, some return masks of every scale, some take float16. These
- * properties are read from the graph's nodes rather than guessed from its values: otherwise an image whose logits
- * happen to lie between 0 and 1 would be treated differently.
+ * Exports differ: some return probabilities and some logits, some return masks of every scale, some take float16. Where
+ * the graph's nodes show these properties, they are not guessed from the values of a mask: otherwise an image whose
+ * logits happen to lie between 0 and 1 would be treated differently.
  *
  * @module
  */

@@ -181,8 +181,8 @@ export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]):
 }
 
 /**
- * Makes variants of an image of one line: the whole image and, if a line was found, one cropped to it, in which the
- * letters are larger.
+ * Makes variants of an image of one line: the whole image and, if a line was found, the image cropped to the height of
+ * the line. In the cropped image the letters fill more of the height.
  */
 export function cutBothWays(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
   const { width, height } = image;

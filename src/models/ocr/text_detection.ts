@@ -74,7 +74,7 @@ const BUMP_HEIGHT = 0.25;
 const BUMP_COLUMNS = 0.05;
 /** Steeper lines are not searched for bumps, because their edges cross the columns. */
 const MAX_SLOPE = 0.02;
-/** Regions with a shorter side, in pixels, are dropped as noise. */
+/** Regions with a side of fewer pixels than this are dropped as noise. */
 const MIN_SIDE = 3;
 /** Maximum number of regions of an image; a page has about a hundred. */
 const MAX_REGIONS = 1000;

@@ -215,7 +215,7 @@ export type ChatFinishReason = "stop" | "length" | "tool_calls";
 export type ChatEvent =
   /** Sent first by models that know the content of the start event only later. */
   | AdmittedEvent
-  /** The request is admitted. */
+  /** The request is admitted, and its prompt is known. */
   | {
     readonly type: "start";
     readonly promptTokens: number;

@@ -142,7 +142,7 @@ function toDry(
   return { ...dry, isBreaker };
 }
 
-/** Makes the biases: the request's, and one against the token that starts a call if calls are not allowed. */
+/** Makes the biases: the request's and, if calls are not allowed, one against the token with which a call starts. */
 function toBias(
   { options: { logitBias }, tools }: ChatTask,
   { format, tokenizer }: {

@@ -62,9 +62,9 @@ export class LongTextEncoder {
   }
 
   /**
-   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned,
-   * or the last ones.
-   * A word of more than 16,384 characters may be split at a point where the tokenizer itself would not split it.
+   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned;
+   * with `keepsEnd`, at least the last. A word of more than 16,384 characters may be split at a point where the
+   * tokenizer itself would not split it.
    *
    * @throws {HearthError} `context_length_exceeded` if the text must not be truncated and has more than twice
    * `maxTokens` tokens. The caller checks for smaller excesses.

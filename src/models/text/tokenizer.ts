@@ -23,7 +23,7 @@ export interface TextTokenizer {
   /**
    * Encodes a text while yielding to the thread's other work, with special tokens around it on request.
    *
-   * @param options.isPrompt whether to refuse a text that is too long for the context.
+   * @param options.isPrompt whether to refuse a text with more than twice the tokens of the context.
    */
   encodeInSlices(
     text: string,

@@ -29,8 +29,8 @@ interface WorkerPoolOptions<Functions extends WorkerFunctions> {
 const IDLE_MS = 20_000;
 
 /**
- * A pool of workers. Calls with the least work go first, and the oldest among equals. A worker that dies or fails is
- * replaced at the next call.
+ * A pool of workers. Calls with the least work go first, and the oldest among equals. A worker that dies, or one of
+ * whose functions fails, is replaced at the next call.
  */
 export class WorkerPool<Functions extends WorkerFunctions> {
   readonly #options: WorkerPoolOptions<Functions>;

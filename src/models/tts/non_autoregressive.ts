@@ -50,7 +50,7 @@ export async function loadKokoro(context: OpenContext): Promise<Synthesizer> {
   const width = typeof declared === "number" ? declared : KOKORO_STYLE_WIDTH;
   const voices = await readVoices(folder, {
     width,
-    languageByPrefix: (id) => KOKORO_LANGUAGES[id[0]!],
+    getLanguage: (id) => KOKORO_LANGUAGES[id[0]!],
   });
   return {
     sampleRateHz: Number(folder.config["sampling_rate"] ?? KOKORO_RATE_HZ),
@@ -157,7 +157,7 @@ export async function loadSupertonic(context: OpenContext): Promise<Synthesizer>
   const { folder } = context;
   const { sampleRateHz, styleWidth, latentChannels, latentSamples } = readSupertonicConfig(folder);
   const tokenizer = await loadTtsTokenizer(folder);
-  const voices = await readVoices(folder, { width: styleWidth, languageByPrefix: () => "en" });
+  const voices = await readVoices(folder, { width: styleWidth, getLanguage: () => "en" });
   const open = (name: string, known: RegExp) => TtsGraph.open(context, { name, known });
   const encoder = await open("text_encoder", /^(input_ids|attention_mask|style)$/);
   const denoiser = await open(

@@ -217,7 +217,10 @@ class SpeechEmbedder {
   }
 }
 
-/** Makes the positions of a prompt's tokens: text tokens are counted from 0, control tokens such as the start of speech are at 0. */
+/**
+ * Makes the positions of a prompt's tokens. Text tokens are counted from 0; control tokens such as the start of speech
+ * are all at position 0.
+ */
 function makePositions(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);

@@ -100,7 +100,7 @@ function findVocoder({ folder, graphs }: OpenContext): string {
 /** Reads the folder's voices. A folder without voices gets a neutral one. */
 async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorVoice[]> {
   if ([...folder.files].some((file) => file.startsWith("voices/"))) {
-    return await readVoices(folder, { width, languageByPrefix: () => LANGUAGE });
+    return await readVoices(folder, { width, getLanguage: () => LANGUAGE });
   }
   if (folder.files.has(ROOT_VOICE)) {
     const bytes = await Deno.readFile(join(folder.path, ROOT_VOICE));

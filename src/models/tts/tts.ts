@@ -94,7 +94,7 @@ export class TtsModel implements Model {
 
   start(task: Task, emit: Emit): () => void {
     requireTask(task, "speak");
-    const findVoice = this.#voiceFinder(task);
+    const findVoice = this.#makeVoiceFinder(task);
     emit({ type: "admitted" });
     return this.#requests.start({
       requestId: task.requestId,
@@ -134,7 +134,7 @@ export class TtsModel implements Model {
   }
 
   /** Makes the function that finds the task's voice. @throws {HearthError} when there is no such voice. */
-  #voiceFinder({ voice: id, recording }: SpeakTask): () => Promise<Voice> {
+  #makeVoiceFinder({ voice: id, recording }: SpeakTask): () => Promise<Voice> {
     if (recording !== undefined) {
       const recorded = this.#recordedVoices;
       if (recorded !== undefined) return () => recorded.encodeVoice(recording);

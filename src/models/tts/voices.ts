@@ -27,20 +27,20 @@ const VOICE_FILE = /^voices\/([\w.-]+)\.bin$/;
  * Reads a folder's voices, sorted by name.
  *
  * @param options.width number of values in a row.
- * @param options.languageByPrefix returns the language of a voice by its name; `undefined` skips the voice.
+ * @param options.getLanguage returns the language of a voice by its name; `undefined` skips the voice.
  * @throws {StartupError} when a file does not hold whole rows, or there is no voice.
  */
 export async function readVoices(
   folder: ModelFolder,
-  { width, languageByPrefix }: {
+  { width, getLanguage }: {
     readonly width: number;
-    readonly languageByPrefix: (id: string) => string | undefined;
+    readonly getLanguage: (id: string) => string | undefined;
   },
 ): Promise<VectorVoice[]> {
   const voices: VectorVoice[] = [];
   for (const file of [...folder.files].sort()) {
     const id = VOICE_FILE.exec(file)?.[1];
-    const language = id === undefined ? undefined : languageByPrefix(id);
+    const language = id === undefined ? undefined : getLanguage(id);
     if (id === undefined || language === undefined) continue;
     const bytes = await Deno.readFile(join(folder.path, file));
     if (bytes.length === 0 || bytes.length % (4 * width) !== 0) {

@@ -66,13 +66,14 @@ export interface MarkedFormat
   extends Omit<CallFormat, "markers" | "parse" | "markup">, Omit<CallMarkup, "trigger"> {
   /** The markers that may open calls; grammars use the first one. */
   readonly starts: readonly string[];
-  /** The marker that closes calls after the first opening marker; empty if there is none. */
+  /** The marker that closes calls opened by the first of `starts`; empty if there is none. */
   readonly end: string;
   /** The markers that are special tokens; if absent, the first opening marker and the closing marker. */
   readonly markers?: readonly string[];
   /**
    * Parses the text after an opening marker.
    *
+   * @param start the opening marker.
    * @returns whether it begins with a call; if not, nothing was emitted.
    */
   readCalls(parsing: CallParsing, start: string): Parsing<boolean>;

@@ -8,11 +8,10 @@ import type { ToolFunction } from "../../task.ts";
 import type { CallParsing, Parsing, TextReader } from "./call_format.ts";
 
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
+const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 /** Characters that JSON allows in strings only as escape sequences. */
 // deno-lint-ignore no-control-regex
 const CONTROL = /[\0-\x1f]/;
-
-const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 
 /** Restricts which JSON objects count as calls; without tests any object with a name does. */
 interface CallTest {
@@ -137,7 +136,7 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
  * Parses one JSON value. Within objects and arrays, only strings and brackets are checked. Two mistakes of models are
  * mended: line breaks and other control characters in strings are escaped, and a comma after the last item is dropped.
  *
- * @param onJson receives the value in chunks, apart from this verbatim.
+ * @param onJson receives the value in chunks, verbatim except for these repairs.
  * @returns whether it is complete.
  */
 function* readValue(
@@ -189,7 +188,10 @@ export function escape(text: string): string {
 /** Keywords through which a schema may name properties. */
 const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
 
-/** Makes the grammar of a function's arguments from its schema. It excludes properties that the schema does not name. */
+/**
+ * Makes the grammar of a function's arguments from its schema. If the schema names properties, other properties are
+ * excluded.
+ */
 function makeArgumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,

@@ -123,7 +123,7 @@ export function listMarkers({ reasoning, calls }: AnswerFormat): string[] {
 /** White space between reasoning and the rest of the answer. */
 const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };
 
-/** Whether the task requires a grammar with any model. */
+/** Whether the task requires a grammar, whichever model answers it. */
 export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
   if (grammar !== undefined) return true;
   if (tools === undefined || tools.choice === "none") return false;

@@ -152,7 +152,7 @@ export const DEEPSEEK_V31: CallFormat = {
   },
 };
 
-/** Parses a call in either of DeepSeek's formats. */
+/** Parses calls in either of DeepSeek's formats. */
 function* readDeepSeek({ reader, sink }: CallParsing): Parsing<boolean> {
   for (let hasCalls = false;; hasCalls = true) {
     yield* reader.skipSpace();

@@ -360,7 +360,7 @@ export function rawToJson(raw: string, types: ReadonlySet<string>): string {
   return JSON.stringify(raw);
 }
 
-/** Converts a Python list, tuple, set or dict to JSON; empty if it is none. */
+/** Converts a Python list, tuple, set or dict to JSON. @returns nothing if `word` is none of these. */
 function pythonToJson(word: string): readonly string[] {
   if (!/^[[({]/.test(word)) return [];
   const reader = new TextReader();
