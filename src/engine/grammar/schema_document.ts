@@ -158,11 +158,11 @@ export class SchemaDocument {
   /** Visits every value once, to count values and collect names. */
   #survey(): void {
     let numValues = 0;
-    const open: { value: unknown; param: string; depth: number }[] = [
-      { value: this.#rootSchema, param: this.#param, depth: 1 },
+    const open: { value: unknown; param: string; depth: number; place: Place }[] = [
+      { value: this.#rootSchema, param: this.#param, depth: 1, place: "schema" },
     ];
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      const { value, param, depth } = next;
+      const { value, param, depth, place } = next;
       if (++numValues > MAX_VALUES) {
         throw new GrammarError(`the schema has more than ${MAX_VALUES} values`, this.#param);
       }
@@ -171,21 +171,36 @@ export class SchemaDocument {
         throw new GrammarError(`the schema is deeper than ${MAX_DEPTH} levels`, this.#param);
       }
       for (const [name, inner] of Object.entries(value)) {
-        if (name === "$id" && typeof inner === "string") {
-          this.#named.set(inner, { schema: value, param });
-          this.#named.set(`${inner}#`, { schema: value, param });
-        }
-        if (name === "$anchor" && typeof inner === "string") {
-          this.#named.set(`#${inner}`, { schema: value, param });
+        if (place === "schema" && typeof inner === "string") {
+          if (name === "$id") {
+            this.#named.set(inner, { schema: value, param });
+            this.#named.set(`${inner}#`, { schema: value, param });
+          } else if (name === "$anchor") this.#named.set(`#${inner}`, { schema: value, param });
         }
         open.push({
           value: inner,
+          place: findPlace(name, place),
           param: Array.isArray(value) ? `${param}[${name}]` : toMemberParam(param, name),
           depth: depth + 1,
         });
       }
     }
   }
+}
+
+/** The place of a value in a schema document: a schema, schemas by name, or data. */
+type Place = "schema" | "schemas" | "data";
+
+const PLACES: Readonly<Record<string, Place>> = {
+  ...{ properties: "schemas", patternProperties: "schemas", $defs: "schemas" },
+  ...{ definitions: "schemas", dependentSchemas: "schemas" },
+  ...{ enum: "data", const: "data", default: "data", examples: "data" },
+};
+
+/** The place of the member `name` of a value in `place`. */
+function findPlace(name: string, place: Place): Place {
+  if (place === "data") return "data";
+  return place === "schema" && Object.hasOwn(PLACES, name) ? PLACES[name]! : "schema";
 }
 
 /** The names in a pointer such as `#/$defs/a`; `undefined` if it does not point into its own document. */

@@ -146,13 +146,13 @@ export const KEYWORDS_BY_TYPE: readonly (readonly [JsonType, readonly string[]])
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
 ];
 
-/** Guesses the type of values for a schema without `type`: the type that its keywords apply to. */
+/** Guesses the types of values for a schema without `type`: the types that its keywords apply to. */
 function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   if (listValues(nodes, "enum").length + listValues(nodes, "const").length > 0) return ALL_TYPES;
-  for (const [type, keywords] of KEYWORDS_BY_TYPE) {
-    if (keywords.some((keyword) => listValues(nodes, keyword).length > 0)) return [type];
-  }
-  return ALL_TYPES;
+  const types = KEYWORDS_BY_TYPE.flatMap(([type, keywords]) =>
+    keywords.some((keyword) => listValues(nodes, keyword).length > 0) ? [type] : []
+  );
+  return types.length > 0 ? types : ALL_TYPES;
 }
 
 /** Canonical texts of lists, cached because they may be needed often. */

@@ -252,12 +252,14 @@ function findSchemaTypes(schemas: readonly unknown[], document: Schema): Readonl
     const known = Array.isArray(values) ? values : value === undefined ? [] : [value];
     const others = BESIDE.flatMap((name) => listSubschemas(schema, name));
     const inner = [...others, ...listReferred(schema, document)];
-    const guessed = KEYWORDS_BY_TYPE.find(([, keywords]) =>
+    const guessed = KEYWORDS_BY_TYPE.filter(([, keywords]) =>
       keywords.some((each) => Object.hasOwn(schema, each))
     );
     for (const each of [...stated, ...known.map(getType)]) types.add(each);
     if (nullable === true) types.add("null");
-    if (stated.length + known.length + inner.length === 0 && guessed) types.add(guessed[0]);
+    if (stated.length + known.length + inner.length === 0) {
+      for (const [each] of guessed) types.add(each);
+    }
     for (const each of inner) open.push(each);
   }
   return types;

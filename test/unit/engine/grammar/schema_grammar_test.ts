@@ -37,6 +37,24 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"b": 2}', '{"a": 1, "b": 2}', '{"b": 2, "c": 3}'],
     bad: ["{}", '{"a": 1}', '{"b": 2,}', '{"c": 3, "b": 2}'],
   },
+  "keywords of two types without a type": {
+    schema: { minimum: 30, properties: { a: { $ref: "#" } }, required: ["a"] },
+    good: ["37", '{"a": 37}', '{"a": {"a": 30}}'],
+    bad: ["3", '{"a": 3}', "{}", '"x"'],
+  },
+  "names within values, which are no names of schemas": {
+    schema: {
+      $defs: {
+        a: { enum: [{ $anchor: "x", type: "null" }] },
+        b: { $anchor: "x", type: "string" },
+        c: { const: { $anchor: "x", type: "null" } },
+        properties: { properties: { enum: { $anchor: "y", const: 1 } } },
+      },
+      anyOf: [{ $ref: "#x" }, { $ref: "#y" }],
+    },
+    good: ['"s"', "1"],
+    bad: ["null", "2", "{}"],
+  },
   "members that the schema does not list": {
     schema: { type: "object", properties: { a: {} }, additionalProperties: { type: "integer" } },
     good: ['{"a": "x", "b": 1, "aa": 2}', '{"b": 1}'],
