@@ -122,7 +122,7 @@ export interface EngineSettings {
   readonly maxBatchTokens?: number | undefined;
   /** Maximum number of sequences in one step. */
   readonly maxSequences?: number | undefined;
-  /** Threads that share the work of a model on the CPU, or decode and encode images; one per core if absent. */
+  /** Number of threads that share the work of a model on the CPU, or that decode and encode images. */
   readonly cpuThreads?: number | undefined;
   /** Whether requests share the keys and values of equal prefixes. */
   readonly prefixCache: boolean;

@@ -213,7 +213,7 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
 }
 
 function formatNames(key: string, flag: Flag<unknown>): string {
-  // A switch that is on by default is shown with its negative form.
+  // A switch that is on by default is shown with `[no-]`, since only `--no-…` changes it.
   const name = `--${flag.fallback === true ? "[no-]" : ""}${toFlagName(key)}`;
   const short = flag.short === undefined ? "" : `-${flag.short}, `;
   return `${short}${name}${flag.placeholder === undefined ? "" : ` ${flag.placeholder}`}`;

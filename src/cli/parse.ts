@@ -30,7 +30,7 @@ type ParsedCall = Call<FlagTable> | "help" | "version";
 
 interface Occurrence {
   readonly key: string;
-  /** The value as text; `true` or `false` for a switch. */
+  /** The value as text. A switch without a value has `1`, or `0` if it is turned off. */
   readonly value: string;
   readonly source: string;
 }

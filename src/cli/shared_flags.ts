@@ -50,7 +50,8 @@ export const CPU_FLAGS = {
     min: 1,
     max: 64,
     help: "Threads that share the work of a model on the CPU, and threads that decode and encode " +
-      "images (background removal). Default: one per physical core, up to 4 for images.",
+      "images (background removal). Default: one per physical core; for images one per logical core, " +
+      "up to 4.",
   }),
 } satisfies FlagTable;
 

@@ -34,7 +34,7 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
     "qwen2-vl-2b": "onnx-community/Qwen2-VL-2B-Instruct",
     "qwen2.5-vl-3b": "onnx-community/Qwen2.5-VL-3B-Instruct-ONNX",
     "qwen3-vl-2b": "onnx-community/Qwen3-VL-2B-Instruct-ONNX",
-    // There is another export of each size, with which prompts take many times as long.
+    // Of each size of Qwen3.5 there is also another export, with which prompts take many times as long.
     "qwen3.5-0.8b": "onnx-community/Qwen3.5-0.8B-ONNX-OPT",
     "qwen3.5-2b": "onnx-community/Qwen3.5-2B-ONNX-OPT",
     "qwen3.5-4b": "onnx-community/Qwen3.5-4B-ONNX-OPT",

@@ -231,7 +231,7 @@ export const FILE_FIELDS: ReadonlySet<string> = new Set([
 export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"]);
 
 /**
- * Paths of the fields that hold base64 without a prefix. Only in a source whose type is `text` does `source.data` hold
+ * Paths of the fields that hold base64 without a prefix. In a source whose type is `text`, however, `source.data` holds
  * plain text.
  */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([

@@ -46,8 +46,8 @@ export function requireExtension(kind: ModelKind, path: string): void {
 }
 
 /**
- * Opens an output, and checks whether its path can be written, which is better known before a model is loaded. A file
- * stays untouched until the end, so that no failure leaves an empty or incomplete file.
+ * Opens an output. Checks at once whether its path can be written, so that no model is loaded in vain. A file stays
+ * untouched until the end, so that no failure leaves an empty or incomplete file.
  *
  * @param path `-` or `undefined` for standard output.
  * @throws {StartupError} when it cannot be written.

@@ -53,7 +53,7 @@ export class Codec {
     maxPixels,
     inlinePixels = -1,
   }: {
-    /** Maximum number of threads; if absent, one per core but at most 4. */
+    /** Maximum number of threads; if absent, one per logical core, but at most 4. */
     readonly maxThreads?: number | undefined;
     /** Largest width × height that is decoded; the decoder's own limit if absent. */
     readonly maxPixels?: number | undefined;

@@ -184,7 +184,7 @@ function addUnlessThere(store: IDBObjectStore, value: Turn): void {
   };
 }
 
-/** Removes conversations for good that were deleted long ago. */
+/** Removes for good the conversations that were deleted long ago. */
 export async function purgeDeleted(): Promise<void> {
   const beforeMs = Date.now() - KEPT_DAYS * 24 * 3_600_000;
   const old = (await loadConversations()).filter(({ deletedMs }) => deletedMs! < beforeMs);
