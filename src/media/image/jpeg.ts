@@ -32,7 +32,13 @@ export const JPEG: ImageFormat = {
 };
 
 async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
-  const { numComponents, isAdobe, numScans, lacksEnd } = readJpegMarkers(file);
+  const { numComponents, isAdobe, numScans, lacksEnd, unread } = readJpegMarkers(file);
+  if (unread !== undefined) {
+    throw invalidMedia(
+      `The JPEG file cannot be read: it ${unread}. Baseline and progressive JPEG with Huffman codes ` +
+        "and samples of 8 bits can be read; save it so, or as PNG.",
+    );
+  }
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
   if (numScans > maxScans) {
     throw invalidMedia(
@@ -79,6 +85,8 @@ interface JpegMarkers {
   /** Whether there is an Adobe segment, which defines the meaning of four components. */
   readonly isAdobe: boolean;
   readonly orientation: Orientation;
+  /** What makes the coding unsupported, as the end of a sentence. */
+  readonly unread: string | undefined;
   /** Number of passes over the image: one, or about ten if it is progressive. */
   readonly numScans: number;
   /**
@@ -94,6 +102,19 @@ const isFrame = (marker: number) =>
 /** Whether no length follows a marker: the restarts, the start of the image, and TEM. */
 const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 
+/** Markers that start frames of lossless JPEG, of images at several sizes (hierarchical), and with arithmetic codes. */
+const LOSSLESS = [0xc3, 0xc7, 0xcb, 0xcf];
+const HIERARCHICAL = [0xc5, 0xc6, 0xcd, 0xce];
+const ARITHMETIC = [0xc9, 0xca];
+
+/** What makes a frame's coding unsupported, as the end of a sentence. */
+function describeUnreadFrame(marker: number, bits: number): string | undefined {
+  if (LOSSLESS.includes(marker)) return "is lossless JPEG";
+  if (HIERARCHICAL.includes(marker)) return "is hierarchical JPEG";
+  if (ARITHMETIC.includes(marker)) return "has arithmetic codes";
+  return bits === 8 ? undefined : `has samples of ${bits} bits`;
+}
+
 const BASELINE = 0xc0;
 const EXTENDED = 0xc1;
 const START_OF_SCAN = 0xda;
@@ -104,7 +125,7 @@ const APP14 = 0xee;
 /** @throws {HearthError} `invalid_media` when no frame is found. */
 function readJpegMarkers(file: Uint8Array): JpegMarkers {
   const view = viewData(file);
-  let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
+  let frame: Pick<JpegMarkers, "width" | "height" | "numComponents" | "unread"> | undefined;
   let exif: Uint8Array | undefined;
   let xmp: Uint8Array | undefined;
   let isAdobe = false;
@@ -122,6 +143,7 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
         height: view.getUint16(at + 3),
         width: view.getUint16(at + 5),
         numComponents: view.getUint8(at + 7),
+        unread: describeUnreadFrame(marker, view.getUint8(at + 2)),
       };
       isSequential = marker === BASELINE || marker === EXTENDED;
     }

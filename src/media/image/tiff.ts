@@ -154,8 +154,9 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
     ? {
       tileWidth,
       tileHeight,
-      offsets: get(TIFF_TAG.tileOffsets),
-      byteCounts: get(TIFF_TAG.tileByteCounts),
+      // Some programs store them in the tags of strips.
+      offsets: tags.get(TIFF_TAG.tileOffsets) ?? get(TIFF_TAG.stripOffsets),
+      byteCounts: tags.get(TIFF_TAG.tileByteCounts) ?? get(TIFF_TAG.stripByteCounts),
     }
     : {
       tileWidth: width,

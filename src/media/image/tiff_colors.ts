@@ -67,7 +67,13 @@ export function findColorKind(layout: TiffLayout): ColorKind {
  */
 export function colorizeTiff(layout: TiffLayout, kind: ColorKind, samples: Uint8Array): Pixels {
   const { width, height, bits, numSamples, photometric, tags } = layout;
-  const extra = numSamples > kind.numSamples ? tags.get(TIFF_TAG.extraSamples)?.[0] : undefined;
+  // A fourth sample of RGB that the file does not explain is alpha, as in Pillow.
+  const unexplained = photometric === PHOTOMETRIC.rgb && numSamples === 4
+    ? STRAIGHT_ALPHA
+    : undefined;
+  const extra = numSamples > kind.numSamples
+    ? tags.get(TIFF_TAG.extraSamples)?.[0] ?? unexplained
+    : undefined;
   const hasAlpha = extra === PREMULTIPLIED_ALPHA || extra === STRAIGHT_ALPHA;
   const channels = hasAlpha ? 4 : 3;
   const data = new Uint8Array(width * height * channels);
@@ -100,7 +106,7 @@ function chooseKind(layout: TiffLayout): ColorKind | undefined {
     case PHOTOMETRIC.cmyk:
       return { numSamples: 4, convert: convertCmyk };
     case PHOTOMETRIC.yCbCr:
-      return { numSamples: 3, convert: isJpeg(layout) ? copyColor : chooseYCbCr(layout) };
+      return { numSamples: 3, convert: isJpeg(layout) ? copyColor : convertYCbCr };
     case PHOTOMETRIC.cieLab:
     case PHOTOMETRIC.iccLab:
       return {
@@ -124,19 +130,6 @@ const convertCmyk: ColorKind["convert"] = (from, at, to, toAt) => {
   const light = 255 - from[at + 3]!;
   for (let i = 0; i < 3; i++) to[toAt + i] = light * (255 - from[at + i]!) / 255;
 };
-
-/**
- * @throws {HearthError} `invalid_media` when pixels share colour samples (chroma subsampling), whose layout is not
- * supported.
- */
-function chooseYCbCr({ tags }: TiffLayout): ColorKind["convert"] {
-  const [across = 1, down = 1] = tags.get(TIFF_TAG.chromaSubsampling) ?? [];
-  if (across * down === 1) return convertYCbCr;
-  throw invalidMedia(
-    `The TIFF file cannot be read: ${across} × ${down} pixels of YCbCr share a colour, which is only ` +
-      "supported with JPEG compression.",
-  );
-}
 
 /** Converts by ITU-R BT.601 at full range, TIFF's default. */
 const convertYCbCr: ColorKind["convert"] = (from, at, to, toAt) => {

@@ -80,13 +80,16 @@ function completeJpeg(packed: Uint8Array, { tags, photometric }: TiffLayout) {
   const tables = Uint8Array.from(tags.get(TIFF_TAG.jpegTables) ?? []);
   return joinBytes([
     START_OF_IMAGE,
-    makeAdobeSegment(photometric === PHOTOMETRIC.rgb ? 0 : 1),
+    makeAdobeSegment(photometric === PHOTOMETRIC.yCbCr ? 1 : 0),
     tables.subarray(MARKER_BYTES, -MARKER_BYTES),
     packed.subarray(MARKER_BYTES),
   ]);
 }
 
-/** Makes the segment that says whether colours are RGB (0) or YCbCr (1); without it, decoders would guess. */
+/**
+ * Makes the segment that says whether samples are the file's own (0) or YCbCr (1), which the decoder converts. Without
+ * it, decoders would guess.
+ */
 function makeAdobeSegment(transform: 0 | 1): Uint8Array {
   return Uint8Array.of(
     ...[0xff, 0xee, 0, 14, 0x41, 0x64, 0x6f, 0x62, 0x65],
@@ -104,7 +107,12 @@ type Unpacker = (packed: Uint8Array, tile: Uint8Array) => number;
 /** Unpackers by TIFF's compression number. */
 const UNPACKERS: Readonly<Record<number, Unpacker>> = {
   1: copy,
-  5: (packed, tile) => unpackLzw(packed, tile, { valueBits: 8, isLowFirst: false, earlyChange: 1 }),
+  5: (packed, tile) => {
+    // Programs before TIFF 5.0 wrote the lowest bits first, as the clear code at the beginning shows.
+    const isOld = packed[0] === 0 && (packed[1]! & 1) === 1;
+    const earlyChange = isOld ? 0 : 1;
+    return unpackLzw(packed, tile, { valueBits: 8, isLowFirst: isOld, earlyChange });
+  },
   8: inflate,
   32773: unpackBits,
   32946: inflate,
@@ -156,9 +164,56 @@ export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
         "fax codes can be read; save it with one of these, or as PNG.",
     );
   }
+  const spread = makeChromaUnpacker(unpack, tags, tileWidth);
   return tags.get(TIFF_TAG.fillOrder)?.[0] === LOW_BITS_FIRST
-    ? (packed, tile) => unpack(packed.map((byte) => REVERSED_BYTES[byte]!), tile)
-    : unpack;
+    ? (packed, tile) => spread(packed.map((byte) => REVERSED_BYTES[byte]!), tile)
+    : spread;
+}
+
+/** TIFF's default number of pixels, across and down, that share a colour. */
+const SHARING_PIXELS = [2, 2] as const;
+const SEPARATE_PLANES = 2;
+
+/**
+ * The unpacker for YCbCr whose pixels share colours (TIFF 6.0, section 21): the brightness of each pixel of a block,
+ * row by row, then one Cb and one Cr for the block.
+ *
+ * @returns `unpack` itself for other files.
+ * @throws {HearthError} `invalid_media` when the samples lie in planes.
+ */
+function makeChromaUnpacker(unpack: Unpacker, tags: TiffTags, tileWidth: number): Unpacker {
+  if (tags.get(TIFF_TAG.photometric)?.[0] !== PHOTOMETRIC.yCbCr) return unpack;
+  const [across = 2, down = 2] = tags.get(TIFF_TAG.chromaSubsampling) ?? SHARING_PIXELS;
+  if (across * down === 1) return unpack;
+  if (![1, 2, 4].includes(across) || ![1, 2, 4].includes(down)) {
+    throw invalidMedia(`The TIFF file is damaged: ${across} × ${down} pixels share a colour.`);
+  }
+  if (tags.get(TIFF_TAG.planarConfiguration)?.[0] === SEPARATE_PLANES) {
+    throw invalidMedia(
+      `The TIFF file cannot be read: ${across} × ${down} pixels of YCbCr share a colour, and the ` +
+        "samples lie in planes. Save it without planes, or as PNG.",
+    );
+  }
+  const blocksAcross = Math.ceil(tileWidth / across);
+  const blockBytes = across * down + 2;
+  return (packed, tile) => {
+    const height = tile.length / (3 * tileWidth);
+    const blocks = new Uint8Array(blocksAcross * Math.ceil(height / down) * blockBytes);
+    const numBlocks = Math.floor(unpack(packed, blocks) / blockBytes);
+    for (let block = 0, from = 0; block < numBlocks; block++, from += blockBytes) {
+      const left = block % blocksAcross * across;
+      const top = Math.floor(block / blocksAcross) * down;
+      for (let i = 0; i < across * down; i++) {
+        const [x, y] = [left + i % across, top + Math.floor(i / across)];
+        if (x >= tileWidth || y >= height) continue;
+        const to = 3 * (y * tileWidth + x);
+        tile[to] = blocks[from + i]!;
+        tile[to + 1] = blocks[from + blockBytes - 2]!;
+        tile[to + 2] = blocks[from + blockBytes - 1]!;
+      }
+    }
+    return Math.min(tile.length, Math.floor(numBlocks / blocksAcross) * down * tileWidth * 3);
+  };
 }
 
 /** Each byte with its bits in reverse order. */

@@ -150,7 +150,10 @@ Deno.test("decodeImage() names unsupported formats", async () => {
     "JPEG 2000 stream": "\xff\x4f\xff\x51\0\x2f\0\0",
     "JPEG XL": "\xff\x0a\xfa\x1f",
     "Netpbm": "P6 8 8 255\n",
-    "SGI": "\x01\xda\x01\x01\0\x03",
+    "SGI": "\x01\xda\0\x02\0\x03",
+    "IM": "Image type: RGB image\r\nName: ",
+    "DPX": "SDPX\0\0\x08\0V1.0",
+    "JNG": "\x8bJNG\r\n\x1a\n",
     "DICOM": "\0".repeat(128) + "DICM",
   };
   for (const [name, text] of Object.entries(beginnings)) {
@@ -221,8 +224,14 @@ Deno.test("decodeImage() names unsupported kinds of files", async () => {
     /compressed as JPEG with 4 samples of 8 bits .* With JPEG, 1 or 3 of 8 bits can be read/,
   );
   await assertRefused(tiffFile({ ...tags, 262: [8] }, new Uint8Array(64)), /photometric kind 8/);
-  const many = { ...tags, 258: [8], 277: [3], 262: [6], 530: [2, 2] };
+  const many = { ...tags, 258: [8], 277: [3], 262: [6], 284: [2], 530: [2, 2] };
   await assertRefused(tiffFile(many, new Uint8Array(192)), /2 × 2 pixels of YCbCr share/);
+  const jpeg = greyJpeg(8, 8);
+  const frameAt = jpeg.findIndex((byte, i) => byte === 0xff && jpeg[i + 1] === 0xc0) + 1;
+  for (const [marker, message] of [[0xc3, /is lossless/], [0xca, /has arithmetic/]] as const) {
+    await assertRefused(jpeg.with(frameAt, marker), message);
+  }
+  await assertRefused(jpeg.with(frameAt + 3, 12), /cannot be read: it has samples of 12 bits/);
 });
 
 Deno.test("decodeImage() refuses files designed to be slow", async () => {

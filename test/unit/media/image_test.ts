@@ -7,7 +7,7 @@ import faxRuns from "../../fixtures/images/fax_runs.json" with { type: "json" };
 import { imageFile, IMAGES } from "../../fixtures/images/images.ts";
 import { swapsSides } from "../../../src/media/image/tiff_tags.ts";
 import { deflateSync } from "node:zlib";
-import { greyJpeg, pngChunk, pngFile } from "../../fixtures/images/image_writer.ts";
+import { greyJpeg, pngChunk, pngFile, tiffFile } from "../../fixtures/images/image_writer.ts";
 import { decode } from "fast-png";
 import { joinBytes } from "../../../src/base/bytes.ts";
 import fixtures from "../../fixtures/images/profiles.json" with { type: "json" };
@@ -68,6 +68,54 @@ Deno.test("readImageHeader() returns the stored size of every image, and its ori
       : [header.width, header.height];
     assert.deepEqual(shown, [width, height], name);
   }
+});
+
+/** Tags of an 8-bit TIFF file without compression, in one strip of any length at its end. */
+function makeTiff(
+  tags: Readonly<Record<number, readonly number[]>>,
+  data: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  const all = { 258: [8], 259: [1], 273: [0], 279: [data.length], ...tags };
+  const start = tiffFile(all).length;
+  return tiffFile({ ...all, 273: [start] }, data);
+}
+
+Deno.test("decodeImage() reads TIFF whose pixels share colours", async () => {
+  // Blocks of 2 x 2 pixels: four of brightness, then Cb and Cr. The image ends within the blocks.
+  const grey = [10, 20, 30, 40, 128, 128];
+  const blocks = [...grey, 50, 0, 60, 0, 128, 128, 70, 80, 0, 0, 128, 128, 90, 0, 0, 0, 128, 255];
+  const file = makeTiff(
+    { 256: [3], 257: [3], 262: [6], 277: [3], 278: [3], 530: [2, 2] },
+    Uint8Array.from(blocks),
+  );
+  const { data } = await decodeImage(file);
+  const reds = Array.from({ length: 9 }, (_, i) => data[3 * i]);
+  assert.deepEqual(reds, [10, 20, 50, 30, 40, 60, 70, 80, 255]);
+  assert.deepEqual([...data.subarray(24)], [255, 0, 90]);
+});
+
+Deno.test("decodeImage() reads TIFF as old programs wrote it", async () => {
+  const pixels = Array.from({ length: 16 }, (_, i) => 10 * i);
+  const size = { 256: [4], 257: [4], 262: [1], 277: [1] };
+  const want = pixels.flatMap((level) => [level, level, level]);
+  // LZW with the lowest bits first: nine bits for each code, clear (256) and end (257).
+  const packed = new Uint8Array(Math.ceil(18 * 9 / 8));
+  for (const [index, code] of [256, ...pixels, 257].entries()) {
+    const bits = code << (index * 9 & 7);
+    packed[index * 9 >> 3]! |= bits;
+    packed[(index * 9 >> 3) + 1]! |= bits >> 8;
+  }
+  const lzw = await decodeImage(makeTiff({ ...size, 259: [5], 278: [4] }, packed));
+  assert.deepEqual([...lzw.data], want);
+  // Tiles whose offsets are in the tags of strips.
+  const tiled = await decodeImage(
+    makeTiff({ ...size, 322: [4], 323: [4] }, Uint8Array.from(pixels)),
+  );
+  assert.deepEqual([...tiled.data], want);
+  // A fourth sample of RGB that no tag explains is alpha.
+  const rgba = Uint8Array.from([1, 2, 3, 128]);
+  const one = await decodeImage(makeTiff({ 256: [1], 257: [1], 262: [2], 277: [4] }, rgba));
+  assert.deepEqual([one.channels, ...one.data], [4, 1, 2, 3, 128]);
 });
 
 const EXIF = Uint8Array.fromHex("4d4d002a00000008000101120003000000010006000000000000");
