@@ -49,6 +49,18 @@ Deno.test("run of a text model gives the same answer for a text and a file, and 
   });
 });
 
+Deno.test("run on the CPU leaves nothing in the home, cache and temporary folders, such as ONNX Runtime's telemetry", async () => {
+  await withFolder(async (folder) => {
+    const denoInfo = new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).outputSync();
+    const { denoDir } = JSON.parse(new TextDecoder().decode(denoInfo.stdout));
+    const folders = { HOME: folder, XDG_CACHE_HOME: folder, TMPDIR: folder };
+    const env = { ...folders, DENO_DIR: denoDir, ORT_DISABLE_TELEMETRY: "" };
+    const { code, stderr } = await runHearth([...CHAT, "-i", "Hello"], { env });
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(Array.from(Deno.readDirSync(folder), ({ name }) => name), []);
+  });
+});
+
 Deno.test("run --max-tokens limits the length of the answer", async () => {
   const { stdout } = await runHearth([...CHAT, "--max-tokens", "2", "-i", "Tell me a story."]);
   assert.ok(stdout.length > 1 && stdout.length < 30, stdout);

@@ -31,8 +31,17 @@ type Native = Pick<typeof import("onnxruntime-common"), "InferenceSession" | "Te
 
 let loaded: Promise<Native> | undefined;
 
-/** Loads the library, downloading it the first time. @throws {Error} when it cannot be loaded. */
+/** The environment variable that turns off ONNX Runtime's telemetry. */
+const DISABLE_TELEMETRY = "ORT_DISABLE_TELEMETRY";
+
+/**
+ * Loads the library, downloading it the first time. Its telemetry is off unless the variable is set otherwise: it keeps
+ * a device id and a record of each opened graph in the user's cache folder, and sends the records to Microsoft.
+ *
+ * @throws {Error} when it cannot be loaded.
+ */
 export function loadNative(): Promise<Native> {
+  if (!Deno.env.get(DISABLE_TELEMETRY)) Deno.env.set(DISABLE_TELEMETRY, "1");
   loaded ??= import(PACKAGE).then((native: Native) => {
     // Errors are thrown too, so they are not logged.
     native.env.logLevel = "fatal";
