@@ -41,10 +41,11 @@ export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
 const OUTPUTS_AT_ONCE = 8;
 
 /**
- * Adapts a cut to the CPU: widens f16, and takes a packed embedding table out of the graph, as no kernel looks it up.
+ * Adapts a cut to the CPU: makes lookups read token ids and positions directly, widens f16, and takes a packed embedding
+ * table out of the graph, as no kernel looks it up.
  */
 export function adaptForCpu(cut: GraphCut): GraphCut {
-  return takeEmbedding(widenCut(cut), { isPacked: true });
+  return takeEmbedding(widenCut(lookUpInputs(cut)), { isPacked: true });
 }
 
 /**

@@ -227,6 +227,62 @@ function rotateHalves(graph: DecoderBuilder, rows: string, count: number): strin
   return graph.add("Reshape", [rotated, graph.ints([0, 0, count * 2 * half])]);
 }
 
+/**
+ * Falcon's attention: queries, the key and the value are heads of one product, taken by coordinates, and products read
+ * the only head of keys without repeating it. The result has no axis for the batch.
+ */
+const attendToOneHead: AddAttention = (graph, layer) => {
+  const { hidden, heads, headDim } = graph.sizes;
+  const total = heads + 2;
+  const product = graph.add("MatMul", [layer.input, graph.weights([hidden, total * headDim])]);
+  const all = graph.add("Reshape", [product, graph.ints([1, -1, total, headDim])]);
+  const turn = (name: string, perm: readonly number[]) =>
+    graph.add("Transpose", [name], { attributes: { perm } });
+  const bounds = [0, -2, 2].map((each) => graph.ints([each]));
+  const q = turn(graph.add("Slice", [all, ...bounds]), [0, 2, 1, 3]);
+  const byHead = turn(all, [2, 0, 1, 3]);
+  const [k, v] = ([[-2, "pastKey", "presentKey"], [-1, "pastValue", "presentValue"]] as const).map(
+    ([at, past, present]) => {
+      const taken = graph.add("GatherND", [byHead, graph.ints([at], [1, 1])]);
+      return graph.add("Concat", [layer[past], turn(taken, [1, 0, 2, 3])], {
+        attributes: { axis: -2 },
+        outputs: [layer[present]],
+      });
+    },
+  ) as [string, string];
+  const scores = graph.add("MatMul", [q, turn(k, [0, 1, 3, 2])]);
+  const scaled = graph.add("Mul", [scores, graph.float(headDim ** -0.5)]);
+  const weights = graph.add("Softmax", [graph.add("Add", [scaled, additiveMask(graph)])]);
+  const attended = turn(graph.add("MatMul", [weights, v]), [0, 2, 1, 3]);
+  const rows = graph.add("Reshape", [attended, graph.ints([-1, heads * headDim])]);
+  const mixed = graph.add("MatMul", [rows, graph.weights([heads * headDim, heads * headDim])]);
+  return graph.add("Reshape", [mixed, graph.ints([1, -1, heads * headDim])]);
+};
+
+/** Embeddings of tokens and of positions in 8 bits, as in GPT-2; the ids are reshaped first. */
+function embedWithPositions(graph: DecoderBuilder): string {
+  const { hidden } = graph.sizes;
+  const rows = embedLevels(graph, graph.add("Reshape", ["input_ids", graph.ints([1, -1])]));
+  const levels = Uint8Array.from({ length: MAX_POSITIONS * hidden }, (_, i) => (i * 53) % 256);
+  const [table, scale, zero] = [
+    constant("places", [MAX_POSITIONS, hidden], levels),
+    constant("places/scale", [], Float32Array.of(0.004)),
+    constant("places/zero", [], Uint8Array.of(131)),
+  ].map((each) => graph.constant(each)) as [string, string, string];
+  const taken = graph.add("Gather", [table, "position_ids"]);
+  const places = graph.add("DequantizeLinear", [taken, scale, zero]);
+  return graph.add("Add", [graph.add("Reshape", [rows, graph.ints([1, -1, hidden])]), places]);
+}
+
+/** Embeddings of tokens, and of positions that are counted from 2 (OPT). */
+function embedFromTwo(graph: DecoderBuilder): string {
+  const { vocab, hidden } = graph.sizes;
+  const rows = graph.add("Gather", [graph.weights([vocab, hidden], 1), "input_ids"]);
+  const at = graph.add("Add", ["position_ids", graph.ints([2])]);
+  const places = graph.add("Gather", [graph.weights([MAX_POSITIONS + 2, hidden], 1), at]);
+  return graph.add("Add", [rows, places]);
+}
+
 /** Rotates heads the other way, as nanochat does: the first halves are negated, rather than the second ones. */
 function rotateBack(graph: DecoderBuilder, rows: string, count: number): string {
   const half = graph.sizes.headDim / 2;
@@ -352,9 +408,9 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
 /**
  * Embeddings in 8 bits: a node dequantizes the chosen rows, as ONNX Runtime's quantiser writes it.
  */
-function embedLevels(graph: DecoderBuilder): string {
+function embedLevels(graph: DecoderBuilder, ids = "input_ids"): string {
   const [table, ...ends] = addLevels(graph);
-  return graph.add("DequantizeLinear", [graph.add("Gather", [table, "input_ids"]), ...ends]);
+  return graph.add("DequantizeLinear", [graph.add("Gather", [table, ids]), ...ends]);
 }
 
 /** A vocabulary that is tied to embeddings in 8 bits. */
@@ -603,6 +659,18 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "embeddings in 8 bits that are also the vocabulary": {
     attention: spell("none"),
     options: { embed: embedLevels, project: projectLevels, sizes: { hidden: 32 } },
+  },
+  "embeddings of positions in 8 bits": {
+    attention: spell("none"),
+    options: { embed: embedWithPositions, sizes: { hidden: 32 } },
+  },
+  "embeddings of positions from 2 on": {
+    attention: spell("none"),
+    options: { embed: embedFromTwo },
+  },
+  "one head of keys, which products do not repeat": {
+    attention: attendToOneHead,
+    options: { sizes: { kvHeads: 1 } },
   },
   "norms without an epsilon": {
     attention: spell("none"),

@@ -49,9 +49,12 @@ export interface AttentionGraph {
 const OF_CACHE: SpelledOutKind = {
   trace(search, { queries, keys, values, heads, of }) {
     const tensor = skipMergedHeads(search, queries, "operand");
-    const shape = search.probes.at(SHORT_LENGTHS[1]).value(tensor)?.shape;
-    const k = followCache(search, keys, { heads, isTransposed: true });
-    const v = followCache(search, values, { heads, isTransposed: false });
+    const run = search.probes.at(SHORT_LENGTHS[1]);
+    const shape = run.value(tensor)?.shape;
+    // Products may read one head for all queries without repeating it (Falcon).
+    const countHeads = (name: string) => run.value(name)?.shape.at(-3) === 1 ? 1 : heads;
+    const k = followCache(search, keys, { heads: countHeads(keys), isTransposed: true });
+    const v = followCache(search, values, { heads: countHeads(values), isTransposed: false });
     if (k === undefined || v === undefined) return undefined;
     if (shape === undefined || shape.length < 3 || shape.length > 4) {
       throw new Refusal(
@@ -160,8 +163,14 @@ function castTo(
   return { ...operand, tensor: cast };
 }
 
-/** The tensor of rows to which the graph converts a head-major result, if nothing else reads the result. */
-function findResultRows({ index, probes }: Search, found: FoundAttention): string | undefined {
+/**
+ * The tensor of rows to which the graph converts a head-major result, if nothing else reads the result. It may lack the
+ * axis of the batch.
+ */
+function findResultRows(
+  { index, probes }: Search,
+  found: FoundAttention,
+): { readonly name: string; readonly rank: number } | undefined {
   const getShape = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
   const transpose = index.onlyConsumer(found.output.tensor);
   if (!isSwap(transpose, getShape(found.output.tensor).length)) return undefined;
@@ -169,10 +178,12 @@ function findResultRows({ index, probes }: Search, found: FoundAttention): strin
     opType !== "Shape"
   );
   const rows = consumers[0]?.outputs[0];
-  const rowShape = [1, SHORT_LENGTHS[0].numTokens, found.heads * found.vHeadDim];
-  return consumers.length === 1 && consumers[0]!.opType === "Reshape" &&
-      getShape(rows!).join() === rowShape.join()
-    ? rows
+  const shape = getShape(rows ?? "");
+  const width = found.heads * found.vHeadDim;
+  const isOfRows = shape.slice(-2).join() === [SHORT_LENGTHS[0].numTokens, width].join() &&
+    countElements(shape) === SHORT_LENGTHS[0].numTokens * width;
+  return consumers.length === 1 && consumers[0]!.opType === "Reshape" && isOfRows
+    ? { name: rows!, rank: shape.length }
     : undefined;
 }
 
@@ -180,7 +191,8 @@ function findResultRows({ index, probes }: Search, found: FoundAttention): strin
 function addOutput(search: Search, found: FoundAttention, additions: Additions): string {
   const { tensor, layout } = found.output;
   if (layout === "token_major") return tensor;
-  const rows = findResultRows(search, found) ?? `${tensor}/rows`;
+  const own = findResultRows(search, found);
+  const rows = own?.rank === 3 ? own.name : `${tensor}/rows`;
   const rank = search.probes.at(SHORT_LENGTHS[0]).value(tensor)?.shape.length ?? 4;
   const sizes = rank === 4
     ? [0, 0, found.heads, found.vHeadDim]
@@ -188,6 +200,11 @@ function addOutput(search: Search, found: FoundAttention, additions: Additions):
   const constant = int64Tensor(`${tensor}/sizes`, [sizes.length], sizes);
   const heads = `${tensor}/heads`;
   additions.constants.push(constant);
+  if (own?.rank === 2) {
+    const flat = int64Tensor(`${own.name}/sizes`, [2], [-1, found.heads * found.vHeadDim]);
+    additions.constants.push(flat);
+    additions.after.push(makeNode("Reshape", [rows, flat.name], [own.name]));
+  }
   additions.after.push(
     makeNode("Reshape", [rows, constant.name], [heads]),
     makeNode("Transpose", [heads], [tensor], { attributes: { perm: swap(rank) } }),
@@ -277,8 +294,15 @@ export function replaceAttentions(
       name: found.name,
     });
     kernelNodes.push({ found: wide ? { ...found, vHeadDim: found.headDim } : found, node });
-    replaced.add(output);
-    replaced.add(found.output.tensor);
+    for (
+      const name of [
+        output,
+        found.output.tensor,
+        ...additions.after.flatMap((each) => each.outputs),
+      ]
+    ) {
+      replaced.add(name);
+    }
     const attention = search.index.producers.get(found.output.tensor)!;
     nodesByProducer.set(attention, [...additions.before, node, ...additions.after]);
   }

@@ -248,10 +248,13 @@ function rewrite(segment: Segment, input: string): Segment {
   const constants = new Map(index.constants);
   const nodes = graph.nodes.flatMap((node) => {
     const [table, indices] = node.inputs.map((name) => index.constants.get(name));
-    const isLookup = node.opType === "Gather" && table?.shape.length === 2 && !indices &&
-      (readIntAttribute(node, "axis") ?? 0) === 0;
+    const isPacked = node.opType === "GatherBlockQuantized";
+    const isLookup = (isPacked || node.opType === "Gather") && table?.shape.length === 2 &&
+      !indices && !readIntAttribute(node, isPacked ? "gather_axis" : "axis");
     const offset = isLookup ? findOffset(index, node.inputs[1]!, input) : undefined;
     if (offset === undefined || node.inputs[1] === input) return [node];
+    const rank = findRank(index, node.inputs[1]!, input);
+    if (isPacked && (offset !== 0 || rank !== 2)) return [node];
     const [numRows] = table!.shape as [number];
     const rows = offset === 0 ? table! : sliceRows(table!, { numRows, from: offset, to: numRows });
     if (rows === undefined) return [node];
@@ -260,11 +263,10 @@ function rewrite(segment: Segment, input: string): Segment {
     const shape = int64Tensor(`${output}/shape`, [2], [-1, table!.shape[1]!]);
     for (const tensor of [rows, shape]) constants.set(tensor.name, tensor);
     const found = `${output}/by_input`;
-    const rank = findRank(index, node.inputs[1]!, input);
     const lookup: Node = {
       ...node,
       name: found,
-      inputs: [rows.name, input],
+      inputs: [rows.name, input, ...node.inputs.slice(2)],
       outputs: [rank === 2 ? output : found],
     };
     return rank === 2 ? [lookup] : [lookup, makeNode("Reshape", [found, shape.name], [output])];

@@ -136,6 +136,23 @@ function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | 
     : undefined;
 }
 
+/** The target sizes of an `Expand`, with 1 for axes that keep their size; `undefined` if another size differs by run. */
+function expandTarget(
+  { inputs, outputs }: Node,
+  runs: readonly Evaluation[],
+): number[] | undefined {
+  const [before, after] = [inputs[0]!, outputs[0]!].map((name) =>
+    runs.map((run) => run.value(name)?.shape ?? [])
+  ) as [number[][], number[][]];
+  const rank = after[0]!.length;
+  if (rank === 0 || after.some(({ length }) => length !== rank)) return undefined;
+  const target = after[0]!.map((size, axis) => {
+    const isKept = after.every((shape, i) => before[i]!.at(axis - rank) === shape[axis]);
+    return isKept ? 1 : after.every((shape) => shape[axis] === size) ? size : NaN;
+  });
+  return target.every(Number.isInteger) ? target : undefined;
+}
+
 /** Builds the nodes that replace folded ones. */
 class Folder {
   readonly constants: Tensor[] = [];
@@ -185,19 +202,25 @@ class Folder {
     }
     const offset = this.#findPositionOffset(output!);
     if (offset !== undefined) return this.#positions(output!, offset);
-    if (node.opType === "Reshape") return [this.#reshape(node)];
-    return [node];
+    return [
+      node.opType === "Reshape"
+        ? this.#resize(node, () => reshapeTarget(output!, this.#runs))
+        : node.opType === "Expand"
+        ? this.#resize(node, () => expandTarget(node, this.#runs))
+        : node,
+    ];
   }
 
-  #reshape(node: Node): Node {
+  /** Makes the sizes of a `Reshape` or an `Expand` constant, if there are constant ones that do the same. */
+  #resize(node: Node, find: () => number[] | undefined): Node {
     const [input, sizes] = node.inputs as [string, string];
     const isConstant = this.#index.constants.has(sizes) || this.#folded.has(sizes) ||
       !this.#fromInputs.has(sizes);
-    const target = isConstant ? undefined : reshapeTarget(node.outputs[0]!, this.#runs);
+    const target = isConstant ? undefined : find();
     if (target === undefined) return node;
     const constant = int64Tensor(`${node.outputs[0]}/sizes`, [target.length], target);
     this.constants.push(constant);
-    return makeNode("Reshape", [input, constant.name], node.outputs, { name: node.name });
+    return makeNode(node.opType, [input, constant.name], node.outputs, { name: node.name });
   }
 
   /** The constant that a tensor adds to the positions; `undefined` if it does not hold positions. */
@@ -255,7 +278,7 @@ interface FoldedGraph {
 }
 
 /**
- * Folds tensors that are constant, gives `Reshape` constant sizes, and makes the graph read positions from an input.
+ * Folds tensors that are constant, gives `Reshape` and `Expand` constant sizes, and makes the graph read positions from an input.
  *
  * @param probes of a graph whose attentions are kernel nodes.
  * @param wanted the outputs to keep.

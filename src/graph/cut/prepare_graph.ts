@@ -27,7 +27,12 @@ import { type DecoderInputs, type Lengths, Probes, SHORT_LENGTHS } from "../prob
 import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { normByMeanSquare } from "../rewrite/plain_norms.ts";
-import { computeTokenMajor, keepTokenAxis, splitLayerInputs } from "../rewrite/token_rows.ts";
+import {
+  computeTokenMajor,
+  dropIdleMoves,
+  keepTokenAxis,
+  splitLayerInputs,
+} from "../rewrite/token_rows.ts";
 import { liftConstants } from "../file/lift_constants.ts";
 import { spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
 import { spellXielu } from "../rewrite/spelled_xielu.ts";
@@ -139,7 +144,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const probes = [
     ...[dropMaskFactors, expandPositionTables, spellRotary, spellOperators, spellXielu],
-    ...[splitLayerInputs, keepTokenAxis, normByMeanSquare],
+    ...[splitLayerInputs, keepTokenAxis, dropIdleMoves, normByMeanSquare],
   ].reduce(rewriteProbed, new Probes(ofRows, inputs));
   const normed = probes.index;
   requireFloatCaches(normed, inputs);

@@ -26,19 +26,20 @@ import {
  */
 const MAX_EXPANDED_BYTES = 2 ** 30;
 
-/** A matrix with blocks of 4-bit values along its rows. A byte holds two values, the first in its lower half. */
+/** A matrix with blocks of values along its rows. Of 4-bit values, the first of a byte is in its lower half. */
 interface PackedMatrix {
   readonly rows: number;
   readonly columns: number;
+  readonly bits: 4 | 8;
   readonly blockSize: number;
   /**
-   * `blocks * blockSize / 2` bytes per row, as u8, or as i4 or u4 in a table. In a table the last block of a row may be
-   * shorter.
+   * `blocks * blockSize * bits / 8` bytes per row, as u8, or as i4 or u4 in a table. In a table the last block of a row
+   * may be shorter.
    */
   readonly values: Tensor;
   /** f32 or f16 `[rows, blocks]`. */
   readonly scales: Tensor;
-  /** Two 4-bit values per byte, each row padded to whole bytes; if absent, all are 8 for u8, and 0 for other types. */
+  /** Packed like the values, each row in whole bytes; if absent, all are 8 or 128 for u8, and 0 for other types. */
   readonly zeroPoints: Tensor | undefined;
 }
 
@@ -92,27 +93,29 @@ function expandWeights(node: Node, constants: ReadonlyMap<string, Tensor>): Tens
   if (node.opType === "MatMulNBits" && node.inputs.slice(4).every((name) => name === "")) {
     const parts = readParts(tensors[1], tensors[2], tensors[3]);
     const [rows, columns] = [readIntAttribute(node, "N")!, readIntAttribute(node, "K")!];
-    return parts && expandMatrix({ rows, columns, blockSize, ...parts }, "columns");
+    return parts && expandMatrix({ rows, columns, bits: 4, blockSize, ...parts }, "columns");
   }
   return node.opType === "GatherBlockQuantized" && tensors[0]?.dtype === "uint8"
     ? expandTable(node, constants)
     : undefined;
 }
 
-/** The expanded table of a 4-bit `GatherBlockQuantized`; `undefined` for tables of another layout. */
+/** The expanded table of a `GatherBlockQuantized` of 4 or 8 bits; `undefined` for tables of another layout. */
 export function expandTable(
   node: Node,
   constants: ReadonlyMap<string, Tensor>,
 ): Tensor | undefined {
   const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));
-  const blockSize = readBlockSize(node);
+  const blockSize = readIntAttribute(node, "block_size");
+  const bits = readIntAttribute(node, "bits") ?? 4;
   const parts = readParts(values, scales, zeroPoints);
   const isByRow = (readIntAttribute(node, "gather_axis") ?? 0) === 0 &&
     (readIntAttribute(node, "quantize_axis") ?? 1) === 1;
   if (!isByRow || blockSize === undefined || parts?.values.shape.length !== 2) return undefined;
+  if (bits !== 4 && bits !== 8) return undefined;
   const [rows, width] = parts.values.shape as [number, number];
-  const columns = parts.values.dtype === "uint8" ? 2 * width : width;
-  return expandMatrix({ rows, columns, blockSize, ...parts }, "rows");
+  const columns = parts.values.dtype === "uint8" ? 8 / bits * width : width;
+  return expandMatrix({ rows, columns, bits, blockSize, ...parts }, "rows");
 }
 
 /** Values per block of a node with 4-bit weights. */
@@ -158,7 +161,7 @@ function unpack(
   bytes: readonly Uint8Array[],
   into: Uint8Array,
 ): void {
-  const { rows, columns, blockSize } = matrix;
+  const { rows, columns, bits, blockSize } = matrix;
   const [values, scaleBytes, zeroPoints] = bytes as [
     Uint8Array,
     Uint8Array,
@@ -170,24 +173,26 @@ function unpack(
   const weights = new Numbers(into.buffer as ArrayBuffer, into.byteOffset, rows * columns);
   const blocks = Math.ceil(columns / blockSize);
   const bytesPerRow = values.length / rows;
-  const zeroBytesPerRow = Math.ceil(blocks / 2);
+  const perByte = 8 / bits;
+  const zeroBytesPerRow = Math.ceil(blocks / perByte);
   const { dtype } = matrix.values;
-  /** A number of 4 bits, which has a sign in i4. */
-  const read = (byte: number, at: number) => {
-    const bits = (byte >> (4 * (at & 1))) & 15;
-    return dtype === "int4" && bits > 7 ? bits - 16 : bits;
+  const middle = dtype === "uint8" ? 2 ** (bits - 1) : 0;
+  /** Reads a number, which has a sign in i4. */
+  const read = (bytes: Uint8Array, start: number, at: number) => {
+    const level = (bytes[start + Math.floor(at / perByte)]! >> (bits * (at % perByte))) %
+      2 ** bits;
+    return dtype === "int4" && level > 7 ? level - 16 : level;
   };
   for (let row = 0; row < rows; row++) {
     for (let block = 0; block < blocks; block++) {
       const scale = scales[row * blocks + block]!;
-      const zeroByte = zeroPoints?.[row * zeroBytesPerRow + (block >> 1)];
-      const zero = zeroByte === undefined ? (dtype === "uint8" ? 8 : 0) : read(zeroByte, block);
+      const zero = zeroPoints ? read(zeroPoints, row * zeroBytesPerRow, block) : middle;
       const start = block * blockSize;
       const end = Math.min(start + blockSize, columns);
-      const from = row * bytesPerRow + start / 2;
+      const from = row * bytesPerRow + start / perByte;
       let to = row * strides.row + start * strides.column;
       for (let n = 0; n < end - start; n++, to += strides.column) {
-        weights[to] = (read(values[from + (n >> 1)]!, n) - zero) * scale;
+        weights[to] = (read(values, from, n) - zero) * scale;
       }
     }
   }

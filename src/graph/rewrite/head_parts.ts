@@ -154,9 +154,18 @@ function findDivision(
   const areHeads = (name: string) => {
     const shapes = runs.map((run) => run.value(name)?.shape ?? []);
     const [, second, third, size] = shapes[0]!;
-    return shapes.every((shape) => shape.length === 4) && headSizes.has(size!) &&
+    return shapes.every((shape) => shape.length === 4 && shape[0] === 1) && headSizes.has(size!) &&
       [second, third].includes(NUM_TOKENS[0]) && shapes[1]!.includes(NUM_TOKENS[1]);
   };
+  /** Whether some heads of a tensor are taken, rather than parts of each head. */
+  const areDivided = (name: string): boolean =>
+    moving.consumers(name).some(({ outputs }) =>
+      outputs.some((each) => {
+        const [before, after] = [name, each].map((tensor) => runs[0]!.value(tensor)?.shape ?? []);
+        const isPart = countElements(after!) < countElements(before!);
+        return (isPart && after!.at(-1) === before!.at(-1)) || areDivided(each);
+      })
+    );
   const isMove = new Set(moves);
   const passed = new Set<Node>();
   const tensors: string[] = [];
@@ -164,7 +173,8 @@ function findDivision(
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     const consumers = index.consumers(name);
     const isEnd = consumers.length === 0 || index.isOutput(name) ||
-      consumers.some((node) => !isMove.has(node)) || (name !== output && areHeads(name));
+      consumers.some((node) => !isMove.has(node)) ||
+      (name !== output && areHeads(name) && !areDivided(name));
     if (isEnd) {
       tensors.push(name);
       continue;
@@ -252,7 +262,8 @@ function rewrite(
       const heads = isHeadMajor ? `${tensor}/heads` : tensor;
       const reshape = makeNode("Reshape", [
         split.outputs[i]!,
-        ints(`shape_${i}`, [0, 0, ...sizes]),
+        // Some products have no axis for the batch.
+        ints(`shape_${i}`, [1, -1, ...sizes]),
       ], [heads]);
       const transpose = makeNode("Transpose", [heads], [tensor], {
         attributes: { perm: [0, 2, 1, 3] },

@@ -17,6 +17,7 @@ import {
   readIntsAttribute,
   type Tensor,
 } from "../file/proto.ts";
+import { readIntegers } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /** Collects the nodes and constants that replace a fused node. */
@@ -93,7 +94,7 @@ const spellSliceScatter: Speller = ({ inputs, outputs }, spelled, probes) => {
   const count = values[0]?.data?.length;
   const isSlice = values.every((value) =>
     value?.shape[1] === 1 && value.data?.length === count &&
-    value.data!.every((row, i) => row === first! + i)
+    value.data?.every((row, i) => row === first! + i)
   );
   const rows = probes.at(SHORT_LENGTHS[0]).value(whole)?.shape[0];
   if (!isSlice || first === undefined || rows === undefined) return;
@@ -120,11 +121,22 @@ const spellRotation: Speller = ({ inputs, outputs }, spelled, { index }) => {
   }
 };
 
+/** Gathers along the first axis instead of by coordinates: PyTorch's `x[..., i]`. */
+const spellFirstAxis: Speller = (node, spelled, { index }) => {
+  const [x, coordinates] = node.inputs as [string, string];
+  const rows = readIntegers(index, coordinates);
+  const isFirst = index.constants.get(coordinates)?.shape.at(-1) === 1 &&
+    !readIntAttribute(node, "batch_dims");
+  if (rows === undefined || !isFirst) return;
+  spelled.add("Gather", [x, spelled.ints(rows)], { axis: 0 }, node.outputs[0]);
+};
+
 const SPELLERS: Readonly<Record<string, Speller>> = {
   "com.microsoft GatedAdd": spellGatedAdd,
   "com.microsoft LinearAttentionGate": spellGates,
   "com.microsoft GatedRMSNorm": spellGatedNorm,
   " ScatterND": spellSliceScatter,
+  " GatherND": spellFirstAxis,
   " Mul": spellRotation,
 };
 

@@ -63,20 +63,18 @@ export function readTiedTables(graph: Graph): Graph {
 }
 
 /**
- * Expands tables in blocks of 4 bits that are read by position. When embeddings are tied, onnxruntime-genai's builder
- * quantises not only them but also the cosines and sines of positions in sections (Qwen3.5).
+ * Expands quantised tables that are read by position. When embeddings are tied, onnxruntime-genai's builder quantises
+ * not only them but also the cosines and sines of positions in sections (Qwen3.5). Exports in int8 quantise embeddings
+ * of positions (GPT-2).
  */
-export function expandPositionTables({ index, inputs: { positions } }: Probes): Graph {
+export function expandPositionTables(probes: Probes): Graph {
+  const { index } = probes;
   const { graph } = index;
-  const isFromPositions = (name: string): boolean => {
-    const node = index.producers.get(name);
-    return node === undefined
-      ? name === positions?.name || index.constants.has(name)
-      : node.inputs.length > 0 && node.inputs.every(isFromPositions);
-  };
   const tables = new Map<string, Tensor>();
   const nodes = graph.nodes.map((node) => {
-    const isOne = node.opType === "GatherBlockQuantized" && isFromPositions(node.inputs[1]!);
+    // Positions are known, but token ids are not.
+    const isOne = node.opType === "GatherBlockQuantized" &&
+      probes.at(SHORT_LENGTHS[0]).value(node.inputs[1]!)?.data !== undefined;
     const table = isOne ? expandTable(node, index.constants) : undefined;
     if (table === undefined) return node;
     tables.set(table.name, table);

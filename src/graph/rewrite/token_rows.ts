@@ -7,6 +7,7 @@
 import {
   attribute,
   type Graph,
+  hasSubgraph,
   int64Tensor,
   makeNode,
   type ModelProto,
@@ -274,4 +275,36 @@ function readJoin(probes: Probes, node: Node): [heads: number, size: number] | u
       to[i]!.join() === [numTokens * heads, size].join();
   });
   return isJoin ? [heads, size] : undefined;
+}
+
+/**
+ * Removes nodes that keep their input's shape and move nothing: reshapes to the same sizes, and transpositions that only
+ * swap axes of size 1 (Falcon).
+ */
+export function dropIdleMoves(probes: Probes): Graph {
+  const { index } = probes;
+  const { graph } = index;
+  const originals = new Map<string, string>();
+  const isIdle = (node: Node) => {
+    const [[input], [output]] = [node.inputs, node.outputs] as [[string], [string]];
+    const perm = node.opType === "Reshape" ? [] : readIntsAttribute(node, "perm");
+    if ((node.opType !== "Reshape" && node.opType !== "Transpose") || perm === undefined) {
+      return false;
+    }
+    return !index.isOutput(output) && !index.constants.has(input) && probes.short().every((run) => {
+      const [before, after] = [input, output].map((name) => run.value(name)?.shape);
+      const moved = perm.filter((axis) => before?.[axis] !== 1);
+      return before !== undefined && before.join() === after?.join() &&
+        moved.every((axis, i) => i === 0 || axis > moved[i - 1]!);
+    });
+  };
+  // Nested graphs read tensors by name.
+  if (graph.nodes.some(hasSubgraph)) return graph;
+  const nodes = graph.nodes.flatMap((node) => {
+    const read = { ...node, inputs: node.inputs.map((name) => originals.get(name) ?? name) };
+    if (!isIdle(node)) return [read];
+    originals.set(node.outputs[0]!, read.inputs[0]!);
+    return [];
+  });
+  return originals.size === 0 ? graph : { ...graph, nodes };
 }

@@ -53,8 +53,8 @@ const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   qwen3_moe_dynamo_18: [1, 3, 2, 3, 2],
 };
 
-/** GPT-J's rotation and OPT's table of positions are only supported on GPUs. */
-const NOT_ON_CPU = ["gptj_script_17", "opt_script_17"];
+/** GPT-J's rotation is only supported on GPUs. */
+const NOT_ON_CPU = ["gptj_script_17"];
 
 async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const model = await readModel(files, `${name}.onnx`);

@@ -52,8 +52,8 @@ Deno.test("splitRowsForHeads() reorders a matrix's outputs and bias by part", as
   assert.deepEqual(rows.slice(-WIDTH), ORDER.map((output) => WIDTH * (WIDTH - 1) + output));
   assert.deepEqual(await makeFloats(add.inputs[0]!), ORDER);
   assert.deepEqual([parts.inputs[0], makeInts(parts.inputs[1]!)], ["biased", [2, 6]]);
-  assert.deepEqual([first.outputs, makeInts(first.inputs[1]!)], [["a"], [0, 0, 2, 1]]);
-  assert.deepEqual([second.outputs, makeInts(second.inputs[1]!)], [["b"], [0, 0, 2, 3]]);
+  assert.deepEqual([first.outputs, makeInts(first.inputs[1]!)], [["a"], [1, -1, 2, 1]]);
+  assert.deepEqual([second.outputs, makeInts(second.inputs[1]!)], [["b"], [1, -1, 2, 3]]);
 });
 
 Deno.test("splitRowsForHeads() reorders the levels and scales of 4-bit weights by part", async () => {
