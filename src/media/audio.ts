@@ -65,7 +65,7 @@ interface DecodeAudioOptions {
   /** The sample rate to convert to. */
   readonly sampleRateHz: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called once, with a sentence, if the file ends early. The part that is there is decoded. */
+  /** Called at the end, with a sentence, if the file was cut or is damaged and a part of it could be decoded. */
   readonly onTruncated?: ((message: string) => void) | undefined;
   /** Path or name of an ffmpeg that converts unsupported formats. */
   readonly ffmpeg?: string | undefined;

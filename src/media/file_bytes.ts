@@ -247,7 +247,7 @@ export function describeUnread(
   const wanted = kind === "audio" ? "supported audio" : "a supported image";
   const names = read.join(", ");
   return seen === undefined
-    ? `The file is not ${wanted}: want one of ${names}.`
+    ? `The file is not ${wanted}; one of ${names} is expected.`
     : `The file seems to be ${seen}, which is not supported; one of ${names} is expected.`;
 }
 

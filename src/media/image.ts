@@ -84,7 +84,7 @@ const MAX_SIDE = 65_535;
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
   readonly maxPixels?: number | undefined;
-  /** Whether to return an alpha channel even if all its pixels are opaque, which saves a pass over large images. */
+  /** Whether to keep the file's alpha channel even if all pixels are opaque, which saves a pass over large images. */
   readonly keepsAlpha?: boolean | undefined;
 }
 
@@ -94,7 +94,8 @@ export interface DecodeImageOptions {
  * upper 8 bits, and CMYK becomes RGB without a colour profile. An image that is too large is refused after reading its
  * header, before memory is allocated.
  *
- * @returns 3 channels, or 4 if a pixel is not opaque or `keepsAlpha` is set; owned by the caller.
+ * @returns 3 channels, or 4 if a pixel is not opaque, or if the file has an alpha channel and `keepsAlpha` is set;
+ * owned by the caller.
  * @throws {HearthError} `invalid_media` when the file is not an image, damaged, truncated, over the limit, or has a
  * side of more than 65,535 pixels.
  */

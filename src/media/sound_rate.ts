@@ -150,9 +150,9 @@ function kaiser(x: number, beta: number): number {
   return Math.abs(x) > 1 ? 0 : bessel(beta * Math.sqrt(1 - x * x)) / bessel(beta);
 }
 
-/** Length of a frame: two periods of a low voice. */
+/** Length of a frame: more than two periods of a low voice (80 Hz). */
 const FRAME_SECONDS = 0.03;
-/** The longest shift of a frame to match the previous frame: one period of a low voice. */
+/** The longest shift of a frame to match the previous frame: one period of that voice. */
 const SEARCH_SECONDS = 0.0125;
 /** Only every second sample is compared, which is enough. */
 const COMPARED_STRIDE = 2;
@@ -197,8 +197,8 @@ export function stretchTime(
 }
 
 /**
- * Finds the frame near `wanted` that is most similar to the frame at `continuation`, where the sound after the previous
- * frame continues.
+ * Finds the frame near `wanted` that is most similar to the one at `continuation`, which lies half a frame after the
+ * previous one and would continue it without a seam.
  *
  * @returns the index of its first sample.
  */

@@ -71,8 +71,8 @@ export function createWavIma(numChannels: number): BlockDecoder {
 /** Bytes of one channel's packet in Apple's layout. A packet holds 64 samples. */
 export const APPLE_IMA_BYTES = 34;
 /**
- * A packet's header repeats the previous packet's last sample, rounded. If it differs from the decoded sample by at
- * most this much, decoding continues from the decoded sample.
+ * A packet's header repeats the previous packet's last sample, rounded, and its step index. If the sample differs from
+ * the decoded one by at most this much, and the index is the same, decoding continues from the decoded sample.
  */
 const APPLE_ROUNDING = 0x7f;
 

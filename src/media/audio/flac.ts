@@ -66,7 +66,7 @@ interface FlacOptions extends Decoding {
  * and leave the metadata unchanged.
  *
  * @param setup the magic and the metadata; only the first block of the metadata is used.
- * @param frames whole frames.
+ * @param frames whole frames, or chunks of damaged data.
  * @throws {HearthError} `invalid_media` when there are too many damaged frames.
  */
 export async function* decodeFlac(

@@ -120,7 +120,7 @@ export function decodeMp4(
       const name = UNREAD_TYPES[entry.type] === undefined ? "" : ` (${UNREAD_TYPES[entry.type]})`;
       throw new UnreadSoundError(
         `The MP4 file's sound is ${nameFourCharacters(entry.type)}${name}; ` +
-          "AAC, MP3, Opus, FLAC, Apple Lossless or PCM is expected.",
+          "AAC, MP3, Opus, FLAC, Apple Lossless, PCM, A-law, mu-law, ADPCM or GSM 6.10 is expected.",
       );
     }
   }

@@ -50,7 +50,8 @@ export function checkSampleRate(sampleRateHz: number): void {
 }
 
 /**
- * Maximum number of errors that a library's decoder may report for a file; it writes each of them to standard error.
+ * Maximum number of errors in a file: damaged frames, or errors that a library's decoder reports. Such a decoder writes
+ * each error to standard error.
  */
 const MAX_ERRORS = 64;
 

@@ -200,8 +200,9 @@ export const CODEBOOK = {
   zero: 0,
   reserved: 12,
   noise: 13,
-  /** The coefficients are those of the pair's first channel, perhaps with the opposite sign. */
+  /** Like `intensity`, but with the opposite sign. */
   oppositeIntensity: 14,
+  /** The coefficients are those of the pair's first channel, times a factor. */
   intensity: 15,
 } as const;
 
@@ -218,7 +219,7 @@ let scaleCodebook: Codebook | undefined;
 
 /**
  * @returns u8 `[groups, bands]`
- * @throws {RangeError} when there are too many bands.
+ * @throws {RangeError} when there are too many bands, or a codebook is reserved.
  */
 export function readSections(bits: BitReader, layout: WindowLayout): Uint8Array {
   const { groups, numBands } = layout;
