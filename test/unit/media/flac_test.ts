@@ -63,7 +63,7 @@ Deno.test("decodeAudio() reads FLAC of stereo blocks of 16 samples", async () =>
   assertSameValues(short, whole.slice(0, 2205));
 });
 
-Deno.test("decodeAudio() decodes whole frames cut out of a FLAC file that declares more", async () => {
+Deno.test("decodeAudio() decodes whole frames cut out of a FLAC file whose header declares more samples", async () => {
   const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
   const wanted = frames.slice(3, 6);
   const { length } = await decodeWhole(concat([head, ...wanted]), 22_050);

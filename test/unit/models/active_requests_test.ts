@@ -39,6 +39,9 @@ Deno.test("ActiveRequests logs an error that ends several requests once, with th
     "numRequests=3 error=Error: the batch failed",
     "numRequests=1 error=Error: another",
   ]);
+  // The same error may come again, as a lost device's does.
+  await hear(failure);
+  assert.equal(stderr.lines.filter((line) => line.includes("the batch failed")).length, 2);
 });
 
 Deno.test("ActiveRequests emits nothing for cancelled work, and waits for it", async () => {

@@ -15,7 +15,7 @@ function scripted(script: Readonly<Record<number, readonly string[]>>): Joint<st
     width: 1,
     begin: () => "",
     run: ([frame], lastToken, state) => {
-      assert.ok(frame! >= 0, "a frame of a neighbour, or none");
+      assert.ok(frame! >= 0, "the network gets a frame of a neighbouring chunk");
       const now = state + TEXTS[lastToken]!.trim();
       const turn = said.get(frame!) ?? 0;
       said.set(frame!, turn + 1);

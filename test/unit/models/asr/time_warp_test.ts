@@ -14,7 +14,7 @@ Deno.test("warpRows() returns the column at which each row begins", () => {
   assert.deepEqual(warp([[9, 9, -1, -1], [-1, -1, 9, -1], [-1, -1, -1, 9]]), [0, 2, 3]);
   assert.deepEqual(warp([[1, 1, 1]]), [0]);
   assert.deepEqual(warp([[0], [1], [0]]), [0, 0, 0]);
-  // The second row fits no column, and takes none from the others.
+  // The second row fits no column: it gets one that fits no other row.
   assert.deepEqual(warp([[5, 5, -9, -9], [-9, -9, -9, -9], [-9, -9, 5, 5]]), [0, 1, 2]);
 });
 
@@ -36,7 +36,7 @@ function computeSum(rows: readonly (readonly number[])[], begins: readonly numbe
   for (const [row, values] of rows.entries()) {
     const begin = begins[row]!;
     const next = begins[row + 1];
-    // A row ends at the start of the next, or directly before.
+    // A row ends in the first column of the next row, or in the column before it.
     const last = next === undefined ? values.length - 1 : next - 1;
     for (let column = begin; column <= Math.max(begin, last); column++) sum += values[column]!;
     if (next !== undefined && next > begin && values[next]! > 0) sum += values[next]!;

@@ -61,7 +61,7 @@ function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
 Deno.test("joinIntoWords() finds each segment's tokens in the window, and returns times from the recording's start", () => {
   const first = [100, 0, 1, 106];
   const second = [110, 2, 120];
-  // The last sentence is cut off, and so is no piece.
+  // The last sentence is cut off: it belongs to no piece.
   const tokens = [...first, ...second, 130, 0];
   const begins = [0, 0, 4, 6, 6, 10, 20, 20, 30, 40];
   const window = makeWindow(tokens, begins, 52);

@@ -48,7 +48,7 @@ const MISTRAL = `{% for m in messages %}{% if m.tool_calls is defined %}[TOOL_CA
   `{% if m.tool_call_id|length != 9 %}{{ raise_exception("Tool call IDs should be alphanumeric strings with length 9!") }}{% endif %}` +
   `[TOOL_RESULTS]{{ m.content }} {{ m.tool_call_id }}[/TOOL_RESULTS]{% else %}[INST]{{ m.content }}[/INST]{% endif %}{% endfor %}`;
 
-Deno.test("a template that requires call ids of its own form gets them, equal for call and result", () => {
+Deno.test("a template that requires call ids in a format of its own gets them, equal for call and result", () => {
   const rendered = render(MISTRAL);
   const ids = [...rendered.matchAll(/ ([a-zA-Z0-9]{9})[\]\[]/g)].map(([, id]) => id);
   assert.equal(ids.length, 2, rendered);
