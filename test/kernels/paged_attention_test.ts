@@ -210,6 +210,16 @@ for (const [name, given] of Object.entries(TILINGS)) {
 }
 
 kernelTest(
+  "PagedAttention.encode() combines two to ten parts of a decode split by keys",
+  async (gpu) => {
+    const tiling = { ...chooseTiling(gpu, SHAPE), minSplitKeys: 32, targetWorkgroups: 64 };
+    const paged = makeCase(SHAPE, decodes(...Array.from({ length: 9 }, (_, i) => 32 * i + 60)));
+    const want = attendExactly(paged, 1 / Math.sqrt(32), {});
+    assertClose(await attendOnGpu(gpu, paged, {}, tiling), want, TOLERANCE.f32);
+  },
+);
+
+kernelTest(
   "PagedAttention.encode() equals attention in float64 if workgroup memory has no room for a prefill tile",
   async (gpu) => {
     const small = withLimits(gpu, {
