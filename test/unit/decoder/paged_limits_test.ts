@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { choosePagedLimits, type PagedLimitsOptions } from "../../../src/decoder/paged_limits.ts";
+import {
+  choosePagedLimits,
+  chooseStateSlots,
+  type PagedLimitsOptions,
+} from "../../../src/decoder/paged_limits.ts";
 import { StartupError } from "../../../src/base/errors.ts";
 import type { AttentionNode, GraphCut } from "../../../src/graph/graph_cut.ts";
 
@@ -146,4 +150,18 @@ Deno.test("choosePagedLimits() counts no memory for a main pool without layers",
   const limits = choosePagedLimits(cut, { ...OPTIONS, settings, contextLength: 32_768 });
   assert.deepEqual([limits.contextLength, limits.numBlocks], [32_768, 32 * 32_768 / 16]);
   assert.equal(limits.windows![0]!.maxBlocks, Math.floor(64 * 2 ** 20 / (16 * 26 * KIB)));
+});
+
+Deno.test("chooseStateSlots() has a slot for each sequence, and 4 to 128 saved states within 256 MiB", () => {
+  // One MiB.
+  const recurrence = { kind: "linear_attention", heads: 16, keyDim: 128, valueDim: 128 };
+  const count = (numLayers: number, maxBufferBytes = 2 ** 31) => {
+    const cut = { states: new Array(numLayers).fill({ recurrence }) } as Pick<GraphCut, "states">;
+    return chooseStateSlots(cut, { maxSequences: 32, maxBufferBytes });
+  };
+  assert.deepEqual([0, 1, 24, 200].map((numLayers) => count(numLayers)), [
+    ...[undefined, 32 + 128, 32 + 10, 32 + 4],
+  ]);
+  // The slots of a layer are in one buffer.
+  assert.equal(count(24, 21 * 2 ** 20 - 1), 20);
 });

@@ -117,8 +117,16 @@ Deno.test("EngineLoop refuses a request for which the device has no memory, with
   await engine.close();
 });
 
-Deno.test("EngineLoop returns memory that it has not needed for ten minutes", async () => {
+Deno.test("EngineLoop returns memory that no step has needed for ten minutes", async () => {
   const decoder = new GrowingDecoder(64);
+  // Steps run five minutes after the pool has grown.
+  const { now } = performance;
+  let laterMs = 0;
+  performance.now = () => now.call(performance) + laterMs;
+  decoder.run = (batch) => {
+    laterMs = 5 * MINUTES;
+    return GrowingDecoder.prototype.run.call(decoder, batch);
+  };
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const timers: { run: () => void; ms: number }[] = [];
   const { setTimeout } = globalThis;
@@ -140,6 +148,7 @@ Deno.test("EngineLoop returns memory that it has not needed for ten minutes", as
     assert.equal(await metric(engine, "hearth_prefix_hit_tokens_total"), 48);
   } finally {
     globalThis.setTimeout = setTimeout;
+    performance.now = now;
     await engine.close();
   }
 });
