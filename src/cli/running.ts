@@ -81,6 +81,8 @@ interface PidRecord {
   readonly port: number;
   /** Start time in ISO 8601. */
   readonly startedAt: string;
+  /** Time that requests in progress get to finish; absent if the server is of an older version. */
+  readonly drainSeconds?: number | undefined;
 }
 
 /**

@@ -123,7 +123,7 @@ export class ServerProcess {
    * @throws {StartupError} when the address is not available.
    */
   async open(start: () => RunningServer, model: string): Promise<{ url: string; port: number }> {
-    const { host } = this.settings;
+    const { host, drainSeconds } = this.settings;
     try {
       this.#server = start();
     } catch (error) {
@@ -131,7 +131,7 @@ export class ServerProcess {
     }
     const { port } = this.#server.address;
     const startedAt = new Date().toISOString();
-    const record = { pid: Deno.pid, model, host, port, startedAt };
+    const record = { pid: Deno.pid, model, host, port, startedAt, drainSeconds };
     this.#pidFile = PidFile.write(record, findPidFilePath(record, this.#environment));
     return { url: formatUrl(host, port), port };
   }

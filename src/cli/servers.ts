@@ -33,8 +33,8 @@ export async function ps({ json }: { readonly json: boolean }): Promise<number> 
   return 0;
 }
 
-/** Longer than a server with the default `--drain-seconds` needs to stop. */
-const STOP_TIMEOUT_MS = 10_000;
+/** Time that a server may take to stop after its requests are done, since freeing a device may take a while. */
+const MAX_STOP_SECONDS = 10;
 const LOOK_EVERY_MS = 50;
 
 /**
@@ -47,20 +47,26 @@ const LOOK_EVERY_MS = 50;
 export async function stop(port: string | undefined): Promise<number> {
   const server = chooseServer(await findRunning(), port);
   await askToStop(server);
-  const deadline = performance.now() + STOP_TIMEOUT_MS;
+  const timeoutSeconds = computeStopTimeout(server);
+  const deadline = performance.now() + 1000 * timeoutSeconds;
   // A stopping server removes its file last. The process itself may remain until its parent reaps it.
   while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
     if (performance.now() > deadline) {
       throw new StartupError(
-        `Process ${server.pid} was asked to stop ${
-          STOP_TIMEOUT_MS / 1000
-        } s ago and is still running.`,
+        `Process ${server.pid} was asked to stop ${timeoutSeconds} s ago and is still running.`,
       );
     }
     await sleep(LOOK_EVERY_MS);
   }
   printLine(`Stopped ${server.model} at ${server.url}.`);
   return 0;
+}
+
+/** Computes how many seconds a server may take to stop: the grace period of its requests, and some more. */
+export function computeStopTimeout(
+  { drainSeconds = 0 }: Pick<RunningServer, "drainSeconds">,
+): number {
+  return drainSeconds + MAX_STOP_SECONDS;
 }
 
 function chooseServer(servers: readonly RunningServer[], port: string | undefined): RunningServer {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { getPidFilePath, PidFile } from "../../src/cli/running.ts";
+import { computeStopTimeout } from "../../src/cli/servers.ts";
 import { HearthProcess, runHearth } from "../fixtures/servers/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 
@@ -45,7 +46,7 @@ Deno.test("ps finds no servers if a file has the path of the folder for process-
 
 Deno.test("ps shows each server with process, model, address, uptime and state; stop ends one", async () => {
   await withRunFolder(async (env) => {
-    await using first = new HearthProcess(CPU, { env });
+    await using first = new HearthProcess([...CPU, "--drain-seconds", "3"], { env });
     const url = await first.ready();
     const { code, stdout } = await runHearth(["ps", "--json"], { env });
     assert.equal(code, 0);
@@ -54,6 +55,8 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
     assert.equal(server.model, "hearth-demo-chat");
     assert.equal(server.url, url);
     assert.equal(server.state, "ready");
+    // The server has three seconds for its requests, and ten more to free its device.
+    assert.equal(computeStopTimeout(server), 13);
     assert.ok(server.uptimeSeconds >= 0 && server.uptimeSeconds < 600);
     const table = new RegExp(
       `^PID +MODEL +ADDRESS +UP +STATE\n${first.pid} +hearth-demo-chat +${url} +\\d+ s +ready\n$`,

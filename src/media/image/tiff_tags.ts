@@ -170,7 +170,7 @@ function readXmpOrientation(xmp: Uint8Array): number | undefined {
 export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 
 /** Reads a file's number as an orientation; invalid numbers mean upright. */
-export function toOrientation(value: number | undefined): Orientation {
+function toOrientation(value: number | undefined): Orientation {
   return value !== undefined && value >= 1 && value <= 8 && Number.isInteger(value)
     ? value as Orientation
     : 1;
