@@ -124,9 +124,10 @@ class SchemaGrammar {
     return phrase;
   }
 
-  #chosen({ options, isExclusive, param }: Choice, demands: Demands): Phrase {
+  #chosen(choice: Choice, demands: Demands): Phrase {
     const nodes = demands.nodes!;
-    if (isExclusive) this.#requireDisjoint(options, nodes, param);
+    const { options } = choice;
+    if (choice.isExclusive) this.#requireDisjoint(choice, nodes);
     return {
       kind: "any_of",
       options: options.map((option) => {
@@ -141,14 +142,12 @@ class SchemaGrammar {
     };
   }
 
-  #requireDisjoint(
-    options: readonly SchemaNode[],
-    nodes: readonly SchemaNode[],
-    param: string,
-  ): void {
+  #requireDisjoint({ id, options, param }: Choice, nodes: readonly SchemaNode[]): void {
+    const isDisjoint = (a: SchemaNode, b: SchemaNode) =>
+      excludes([...nodes, a], [...nodes, b], this.#parts, { without: id });
     options.forEach((a, i) =>
       options.forEach((b, j) => {
-        if (i === j || excludes([...nodes, a], [...nodes, b], this.#parts)) return;
+        if (i === j || isDisjoint(a, b)) return;
         throw new GrammarError(
           `it cannot be enforced that the options ${i} and ${j} do not both hold; use anyOf, or require ` +
             "a property with a different const in each",

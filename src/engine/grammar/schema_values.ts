@@ -11,6 +11,7 @@ import { readArrayFacts } from "./schema_contents.ts";
 import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
 import {
   canonical,
+  type Choice,
   type Demands,
   findTypes,
   findValidTypes,
@@ -170,12 +171,16 @@ const MAX_DEPTH = 4;
 /** Cost of comparing two schemas, in visits of expressions. */
 const VISITS_OF_COMPARISON = 100;
 
-/** Whether no value generated for `made` is valid for `other`; false if that cannot be decided. */
+/**
+ * Whether no value generated for `made` is valid for `other`; false if that cannot be decided.
+ *
+ * @param options.without id of the choice whose options the schemas are, which does not apply to them.
+ */
 export function excludes(
   made: Schemas,
   other: Schemas,
   parts: DisjointParts,
-  depth = 0,
+  { depth = 0, without }: { readonly depth?: number; readonly without?: string } = {},
 ): boolean {
   // Choices within the schemas only make both narrower.
   const { nodes: a, choices } = gatherDemands(parts.document, made);
@@ -188,9 +193,11 @@ export function excludes(
   const otherListed = listByText(b);
   const { types } = findTypes(a);
   if (listed !== undefined || otherListed !== undefined) {
+    const isMet = (value: unknown, nodes: Schemas, all: readonly Choice[]) =>
+      parts.values.meets(value, { nodes, choices: all.filter(({ id }) => id !== without) });
     return ![...listed ?? otherListed!].some(([text, value]) =>
       types.has(getType(value)) && (otherListed?.has(text) ?? true) &&
-      parts.values.holds(value, other) && parts.values.holds(value, made)
+      isMet(value, b, otherChoices) && isMet(value, a, choices)
     );
   }
   const otherTypes = findValidTypes(b).types;
@@ -243,7 +250,7 @@ function excludesArrays({ a, b, parts, depth }: Comparison): boolean {
   for (let i = 0; i < Math.min(own.min, 8); i++) {
     const ownItem = own.prefix[i] ?? own.rest ?? [];
     const otherItem = other.prefix[i] ?? other.rest ?? [];
-    if (excludes(ownItem, otherItem, parts, depth + 1)) return true;
+    if (excludes(ownItem, otherItem, parts, { depth: depth + 1 })) return true;
   }
   return false;
 }
@@ -259,7 +266,7 @@ function excludesObjects({ a, b, parts, depth, isOpen }: Comparison): boolean {
     if (!isRequired) return false;
     const theirs = otherMembers.get(name);
     if (theirs === undefined) return other.others.length === 0;
-    return excludes(schemas, theirs.schemas, parts, depth + 1);
+    return excludes(schemas, theirs.schemas, parts, { depth: depth + 1 });
   });
   if (demands) return true;
   return other.members.some(({ name, isRequired }) =>

@@ -468,6 +468,8 @@ const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [{ properties: { "a b": { type: 1 } } }, 'schema.properties["a b"].type'],
   [{ anyOf: [{ type: "null" }, { contains: {} }] }, "schema.anyOf[1].contains"],
   [{ oneOf: [{ type: "integer" }, { type: "number" }] }, "schema.oneOf"],
+  [{ oneOf: [{ enum: ["a", 1] }, { type: ["string", "null"] }] }, "schema.oneOf"],
+  [{ oneOf: [{ const: null }, { anyOf: [{ type: "null" }, { type: "object" }] }] }, "schema.oneOf"],
   [{ $ref: "#/$defs/missing" }, "schema.$ref"],
   [{ $ref: "https://elsewhere.test/schema" }, "schema.$ref"],
   [{ $ref: "#" }, "schema"],
