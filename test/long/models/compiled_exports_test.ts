@@ -11,7 +11,7 @@ import { openPagedDecoder } from "../../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../../src/decoder/paged_decoder.ts";
 import { compileCut } from "../../../src/program/compile_cut.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
-import { cutForGpu } from "../../../src/program/adapt_cut.ts";
+import { adaptForCpu, cutForGpu } from "../../../src/program/adapt_cut.ts";
 import type { GraphCut } from "../../../src/graph/graph_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { cutGraph } from "../../../src/graph/cut/cut_graph.ts";
@@ -157,7 +157,7 @@ const ON_CPU = Object.keys(EXPORTS).filter((name) => !NOT_ON_CPU.includes(name))
 for (const name of ON_CPU) {
   Deno.test(`${name} runs in our kernels on the CPU and equals ONNX Runtime`, async () => {
     await using files = new FolderFiles(FOLDER);
-    const cut = await readCut(files, name);
+    const cut = adaptForCpu(await readCut(files, name));
     const backend = await CpuBackend.open({ threads: 1 });
     const { InferenceSession } = await loadNative();
     const sessions = InferenceSession as unknown as {
