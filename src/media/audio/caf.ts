@@ -136,6 +136,10 @@ function toStored(description: Description): StoredFormat | undefined {
       return { ...common, blockBytes: bytesPerPacket, coding: "IMA ADPCM" };
     case "agsm":
       return { ...common, coding: "GSM" };
+    case "ms\0\x31":
+      return { ...common, coding: "GSM in WAV" };
+    case ".mp1":
+    case ".mp2":
     case ".mp3":
       return { ...common, coding: "MPEG audio" };
     default:

@@ -38,8 +38,8 @@ export async function* readMp4(
   if (entry === undefined) throw invalidMedia("The MP4 file has no sound track.");
   const frames = readMp4Frames(root, { track: track!, trackId: readTrackId(track!), decoding });
   const timing = readMp4Timing(root, movie, track!);
-  const isEdited = timing.skipSeconds !== undefined;
-  yield* applyTiming(decodeMp4(entry, frames, { ...decoding, isEdited }), timing);
+  const { skipSeconds = 0 } = timing;
+  yield* applyTiming(decodeMp4(entry, frames, { ...decoding, skipSeconds }), timing);
 }
 
 function isSound(track: Box): boolean {

@@ -10,7 +10,7 @@ import { decodeAlac } from "./alac.ts";
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import type { Box } from "./mp4_boxes.ts";
-import { decodeOpus, parseOpusHead } from "./opus.ts";
+import { decodeOpus, OPUS_RATE_HZ, parseOpusHead } from "./opus.ts";
 import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
 import { type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
 import { nameFourCharacters } from "./wav.ts";
@@ -85,13 +85,13 @@ function requireBox({ type, details }: SampleEntry, wanted: string): Box {
 /**
  * Decodes a track's frames.
  *
- * @param options.isEdited whether an edit list says what to skip.
+ * @param options.skipSeconds what the edit list trims at the beginning afterwards.
  * @throws {HearthError} `invalid_media` when the codec is not supported.
  */
 export function decodeMp4(
   entry: SampleEntry,
   frames: Frames,
-  { isEdited, ...decoding }: Decoding & { readonly isEdited: boolean },
+  { skipSeconds, ...decoding }: Decoding & { readonly skipSeconds: number },
 ): AsyncGenerator<Sound, void> {
   const stored = toStored(entry);
   if (stored !== undefined) return readStored(joinBytes([...frames]), stored, decoding);
@@ -107,8 +107,9 @@ export function decodeMp4(
       return decodeAlac(requireBox(entry, "alac").bytes(4), frames);
     case "Opus": {
       const head = parseOpusHead(toOpusHead(requireBox(entry, "dOps").bytes()));
-      // The edit list already covers the samples to skip.
-      return decodeOpus(isEdited ? { ...head, preSkip: 0 } : head, frames);
+      // The edit list covers the samples to skip, or a part of them.
+      const preSkip = Math.max(0, head.preSkip - Math.round(skipSeconds * OPUS_RATE_HZ));
+      return decodeOpus({ ...head, preSkip }, frames);
     }
     case "fLaC":
       return decodeFlac(
@@ -183,11 +184,15 @@ function getStoredCoding(entry: SampleEntry): StoredFormat["coding"] {
       return "Apple IMA ADPCM";
     case "agsm":
       return "GSM";
+    case "ms\0\x31":
+      return "GSM in WAV";
     case "ms\0\x02":
       return "Microsoft ADPCM";
     case "ms\0\x11":
       return "IMA ADPCM";
+    case ".mp2":
     case ".mp3":
+    case "ms\0P":
     case "ms\0U":
       return "MPEG audio";
     default:

@@ -47,6 +47,7 @@ const UNREAD: Readonly<Record<number, string>> = {
   0x2000: "AC-3",
   0x2001: "DTS",
   0x5346: "Flash ADPCM",
+  0x566f: "Vorbis",
   0x674f: "Vorbis",
   0xa109: "Speex",
   0xf1ac: "FLAC",

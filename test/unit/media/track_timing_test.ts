@@ -71,3 +71,15 @@ Deno.test("decodeAudio() refuses a track with weeks of silence", async () => {
     message: /begins after 1193 hours of silence; at most 8 hours are allowed/,
   });
 });
+
+Deno.test("decodeAudio() skips the beginning of Opus in MP4, even if the edit list does not", async () => {
+  const file = readFixture("speech_48k_opus.mp4");
+  const skipped = await decodeWhole(file, OPUS_RATE_HZ);
+  const unedited = file.slice();
+  const editsAt = new TextDecoder("latin1").decode(file).indexOf("elst") + 4;
+  const view = new DataView(unedited.buffer);
+  assert.equal(view.getInt32(editsAt + 12), 312);
+  view.setInt32(editsAt + 12, 0);
+  const kept = await decodeWhole(unedited, OPUS_RATE_HZ);
+  assertSameValues(kept.subarray(0, skipped.length), skipped);
+});
