@@ -136,14 +136,14 @@ function parseName(id: string): string {
 /** Makes the text of THIRD_PARTY_NOTICES. */
 export function writeNotices(): string {
   const lock: LockFile = JSON.parse(Deno.readTextFileSync(join(REPOSITORY, "deno.lock")));
-  const cache = join(npmCache(), "registry.npmjs.org");
+  const cache = join(findNpmCache(), "registry.npmjs.org");
   const sections = listPackages(lock).map((id) => describe(id, cache));
   const texts = [...new Set(Object.values(INSIDE).map(([, licence]) => licence))].sort()
-    .map((licence) => section(licence, readLicence(licence)));
+    .map((licence) => formatSection(licence, readLicence(licence)));
   return [ABOUT, ...sections, ...texts].join("\n");
 }
 
-function npmCache(): string {
+function findNpmCache(): string {
   const { stdout } = new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).outputSync();
   return JSON.parse(new TextDecoder().decode(stdout)).npmCache;
 }
@@ -158,7 +158,7 @@ function describe(id: string, cache: string): string {
     .filter((file) => /^(licen[cs]e|copying|notice)(\.\w+)?$/i.test(file)).sort();
   const inside = INSIDE[name];
   const texts = files.map((file) => Deno.readTextFileSync(join(folder, file)).trim());
-  if (files.length === 0) texts.push(withoutText(name, license));
+  if (files.length === 0) texts.push(makeLicenceText(name, license));
   if (inside !== undefined) {
     const [library, licence, holder] = inside;
     texts.push(
@@ -167,10 +167,10 @@ function describe(id: string, cache: string): string {
   }
   const remark = REMARKS[name];
   if (remark !== undefined) texts.push(remark);
-  return section(`${name} ${version} (${license})`, texts.join("\n\n"));
+  return formatSection(`${name} ${version} (${license})`, texts.join("\n\n"));
 }
 
-function withoutText(name: string, license: string): string {
+function makeLicenceText(name: string, license: string): string {
   const holder = HOLDERS[name];
   if (holder === undefined) {
     throw new Error(`${name} has no licence text: name its copyright holder in HOLDERS.`);
@@ -182,7 +182,7 @@ function readLicence(licence: string): string {
   return Deno.readTextFileSync(`${LICENCES}${licence}.txt`).trim();
 }
 
-function section(title: string, text: string): string {
+function formatSection(title: string, text: string): string {
   const plain = text.replaceAll("\r\n", "\n").replaceAll(/[ \t]+$/gm, "");
   return `${"=".repeat(80)}\n${title}\n${"=".repeat(80)}\n\n${plain}\n`;
 }

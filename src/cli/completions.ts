@@ -141,7 +141,7 @@ function writeFish(commands: readonly CompletedCommand[]): string {
     return [
       `complete -c hearth -n ${quoteFish(`not __fish_seen_subcommand_from ${names}`)} -f ` +
       `-a ${command.name} -d ${quoteFish(command.summary)}`,
-      ...fishOperands(isMeant, command.operands),
+      ...completeFishOperands(isMeant, command.operands),
       ...command.flags.map((flag) => completeFish(condition, flag)),
     ];
   });
@@ -156,18 +156,18 @@ function completeFish(condition: string, { long, short, help, values }: Complete
     ? ""
     : values === "files"
     ? " -r -F"
-    : ` -x${fishValues(values)}`;
+    : ` -x${writeFishValues(values)}`;
   return `complete -c hearth -n ${quoteFish(condition)} -l ${
     long.slice(2)
   }${shortName}${value} -d ${quoteFish(help)}`;
 }
 
-function fishOperands(condition: string, values: Values): string[] {
+function completeFishOperands(condition: string, values: Values): string[] {
   if (values === "files") return [];
-  return [`complete -c hearth -n ${quoteFish(condition)} -f${fishValues(values)}`];
+  return [`complete -c hearth -n ${quoteFish(condition)} -f${writeFishValues(values)}`];
 }
 
-function fishValues(values: Values): string {
+function writeFishValues(values: Values): string {
   return typeof values === "string" ? "" : ` -a ${quoteFish(values.join(" "))}`;
 }
 
@@ -181,8 +181,10 @@ function writeZsh(commands: readonly CompletedCommand[]): string {
   const cases = commands.map(({ name, flags, operands }) =>
     [
       `    ${name}) _arguments \\`,
-      ...flags.flatMap((flag) => [...zshSpecs(flag).map((spec) => `      ${quoteZsh(spec)} \\`)]),
-      `      ${quoteZsh(`*:argument:${zshAction(operands)}`)} ;;`,
+      ...flags.flatMap((flag) => [
+        ...writeZshSpecs(flag).map((spec) => `      ${quoteZsh(spec)} \\`),
+      ]),
+      `      ${quoteZsh(`*:argument:${writeZshAction(operands)}`)} ;;`,
     ].join("\n")
   );
   return `#compdef hearth
@@ -208,13 +210,13 @@ ${cases.join("\n")}
 compdef _hearth hearth`;
 }
 
-function zshSpecs({ long, short, help, values }: CompletedFlag): string[] {
+function writeZshSpecs({ long, short, help, values }: CompletedFlag): string[] {
   const text = `[${help.replaceAll(/[[\]\\:]/g, "\\$&")}]`;
-  const value = values === undefined ? "" : `:value:${zshAction(values)}`;
+  const value = values === undefined ? "" : `:value:${writeZshAction(values)}`;
   return [long, ...(short === undefined ? [] : [short])].map((name) => `*${name}${text}${value}`);
 }
 
-function zshAction(values: Values): string {
+function writeZshAction(values: Values): string {
   if (values === "none") return " ";
   return values === "files" ? "_files" : `(${values.join(" ")})`;
 }
@@ -230,14 +232,14 @@ function writePowerShell(commands: readonly CompletedCommand[]): string {
       values === undefined
         ? []
         : [long, ...(short === undefined ? [] : [short])].map((flag) =>
-          `      ${quotePowerShell(flag)} = ${powerShellValues(values)}`
+          `      ${quotePowerShell(flag)} = ${writePowerShellValues(values)}`
         )
     );
     return [
       `    ${quotePowerShell(name)} = @{`,
       ...valued,
-      `      'flags' = ${powerShellValues(flags.map(({ long }) => long))}`,
-      `      'operands' = ${powerShellValues(operands)}`,
+      `      'flags' = ${writePowerShellValues(flags.map(({ long }) => long))}`,
+      `      'operands' = ${writePowerShellValues(operands)}`,
       "    }",
     ].join("\n");
   });
@@ -262,7 +264,7 @@ ${tables.join("\n")}
 }
 
 /** Lists the words. PowerShell completes files by itself if nothing else is offered. */
-function powerShellValues(values: Values): string {
+function writePowerShellValues(values: Values): string {
   return typeof values === "string" ? "@()" : `@(${values.map(quotePowerShell).join(", ")})`;
 }
 

@@ -77,13 +77,13 @@ export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
     experts.length > 0 ? ` and ${experts.length} mixtures of experts` : "",
   ].join("");
   return `${segments.length} segments around ${attentions.length} attentions${others}, ` +
-    `largest ${megabytes(largest)}`;
+    `largest ${formatMegabytes(largest)}`;
 }
 
 /** Describes a segment in one line: its nodes and weights. */
 export function describeSegment(segment: Segment): string {
   const { index, model: { graph } } = segment;
-  const weights = megabytes(countWeightBytes(segment));
+  const weights = formatMegabytes(countWeightBytes(segment));
   return `segment ${index}: ${graph.nodes.length} nodes, ${weights} of weights`;
 }
 
@@ -141,12 +141,14 @@ const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
 /** Describes how much memory a token takes in the cache of a GPU. */
 function describeCache(attentions: readonly AttentionNode[]): string {
   const dtypes = [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
-  const inWindows = bytesPerToken(attentions.filter(({ localWindow }) => localWindow));
-  return `cache      ${dtypes}, ${bytesPerToken(attentions).toLocaleString("en")} bytes per token` +
+  const inWindows = countBytesPerToken(attentions.filter(({ localWindow }) => localWindow));
+  return `cache      ${dtypes}, ${
+    countBytesPerToken(attentions).toLocaleString("en")
+  } bytes per token` +
     (inWindows > 0 ? `, ${inWindows.toLocaleString("en")} of them in layers with a window` : "");
 }
 
-function bytesPerToken(attentions: readonly AttentionNode[]): number {
+function countBytesPerToken(attentions: readonly AttentionNode[]): number {
   return attentions.reduce((sum, each) => sum + countBlockBytes(each, HEAD_BYTES.gpu), 0) /
     BLOCK_SIZE;
 }
@@ -166,6 +168,6 @@ function describeContext(attentions: readonly AttentionNode[], tokens: number): 
     `${onGpu} on a GPU, ${onCpu} on the CPU`;
 }
 
-function megabytes(bytes: number): string {
+function formatMegabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(bytes < 1e6 ? 3 : 1)} MB`;
 }

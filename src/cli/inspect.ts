@@ -177,7 +177,7 @@ function reportDispatches(compiled: CompiledSegment | undefined): object {
 }
 
 /** Replaces bytes by their number, for `JSON.stringify`. */
-function withoutBytes(_key: string, value: unknown): unknown {
+function replaceBytes(_key: string, value: unknown): unknown {
   return value instanceof Uint8Array ? { length: value.length } : value;
 }
 
@@ -199,7 +199,7 @@ export async function inspect(path: string, options: { json: boolean }): Promise
   for (const graph of graphs) inspected.push(await inspectGraph(graph));
   const exitCode = inspected.some(({ result }) => "cut" in result) ? 0 : 1;
   if (options.json) {
-    printLine(JSON.stringify(inspected.map(toPlain), withoutBytes, 2));
+    printLine(JSON.stringify(inspected.map(toPlain), replaceBytes, 2));
     return exitCode;
   }
   for (const each of inspected) printLine(summarize(each));

@@ -115,7 +115,7 @@ function readOption(token: OptionToken, table: FlagTable, command: Command): Occ
   }
   const denied = name.startsWith("no-") ? findFlag(table, name.slice("no-".length)) : undefined;
   if (denied === undefined || denied.flag.placeholder !== undefined) {
-    throw unknownFlag(source, table, command);
+    throw explainUnknownFlag(source, table, command);
   }
   if (value !== undefined) throw new UsageError(`${source} takes no value, got "${value}".`);
   return { key: denied.key, value: "0", source };
@@ -142,7 +142,7 @@ function findFlag(
     .find(({ key }) => toFlagName(key) === name);
 }
 
-function unknownFlag(source: string, table: FlagTable, command: Command): UsageError {
+function explainUnknownFlag(source: string, table: FlagTable, command: Command): UsageError {
   const near = findNearNames(source, Object.keys(table).map((key) => `--${toFlagName(key)}`), 1);
   const hint = near.length > 0 ? `Did you mean ${near[0]}?` : `See ${command.name} --help.`;
   return new UsageError(`There is no flag ${source}. ${hint}`);

@@ -44,7 +44,8 @@ export async function router(flags: RouterFlags): Promise<number> {
     maxLoaded: flags.maxLoaded,
     maxBytes: flags.maxMemoryMb === undefined ? Infinity : flags.maxMemoryMb * 2 ** 20,
     idleMs: flags.idleTimeout && flags.idleTimeout * 1000,
-    start: (model) => startModelProcess(model, { ...findProgram(), maxStopMs: stopMs(flags) }),
+    start: (model) =>
+      startModelProcess(model, { ...findProgram(), maxStopMs: computeMaxStopMs(flags) }),
   });
   const bodyLimits = limitBodies(server.bodyBytes);
   const deps = { settings, pool, bodyLimits, requestShutdown: requestStop };
@@ -57,7 +58,7 @@ export async function router(flags: RouterFlags): Promise<number> {
   return 0;
 }
 
-function stopMs({ drainSeconds }: RouterFlags): number {
+function computeMaxStopMs({ drainSeconds }: RouterFlags): number {
   return drainSeconds * 1000 + MAX_STOP_MS;
 }
 

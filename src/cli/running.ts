@@ -25,7 +25,7 @@ export interface RunningServer extends PidRecord {
 
 /** Finds all running servers, and removes the files of processes that no longer exist. */
 export async function findRunning(): Promise<RunningServer[]> {
-  const folder = runFolder();
+  const folder = findRunFolder();
   const servers: RunningServer[] = [];
   for (const name of await listFiles(folder)) {
     if (!/^\d+(@[\w.]+)?\.pid$/.test(name)) continue;
@@ -94,7 +94,7 @@ export function getPidFilePath(
   environment: Environment = Deno.env.toObject(),
   os: typeof Deno.build.os = Deno.build.os,
 ): string {
-  return join(runFolder(environment, os), `${port}.pid`);
+  return join(findRunFolder(environment, os), `${port}.pid`);
 }
 
 /**
@@ -128,7 +128,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /** The folder of all process-id files. */
-function runFolder(
+function findRunFolder(
   environment: Environment = Deno.env.toObject(),
   os: string = Deno.build.os,
 ): string {

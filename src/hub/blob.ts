@@ -38,7 +38,7 @@ export async function countCachedBytes(options: Omit<BlobOptions, "onBytes">): P
   const { settings, repository, file } = options;
   const path = getBlobPath(settings, repository, file);
   if (await readSize(path) === file.bytes) return file.bytes;
-  const bytes = await readSize(incompletePath(path)) ?? 0;
+  const bytes = await readSize(getDraftPath(path)) ?? 0;
   return bytes <= file.bytes ? bytes : 0;
 }
 
@@ -54,13 +54,13 @@ export async function downloadBlob(options: BlobOptions): Promise<string> {
   const path = getBlobPath(settings, repository, file);
   if (await readSize(path) !== file.bytes) {
     await Deno.mkdir(dirname(path), { recursive: true });
-    using _lock = await FileLock.take(lockPath(settings, repository, file), {
+    using _lock = await FileLock.take(getLockPath(settings, repository, file), {
       signal,
       onWait: () => log.info("another process downloads this file: waiting", { file: file.path }),
     });
     // The previous holder of the lock may have downloaded the file.
     if (await readSize(path) !== file.bytes) {
-      using draft = await Draft.open(incompletePath(path), file);
+      using draft = await Draft.open(getDraftPath(path), file);
       await fill(draft, options);
       await draft.moveTo(path);
     }
@@ -69,11 +69,15 @@ export async function downloadBlob(options: BlobOptions): Promise<string> {
   return path;
 }
 
-function incompletePath(blob: string): string {
+function getDraftPath(blob: string): string {
   return `${blob}.incomplete`;
 }
 
-function lockPath({ cacheFolder }: HubSettings, { id }: Repository, { digest }: HubFile): string {
+function getLockPath(
+  { cacheFolder }: HubSettings,
+  { id }: Repository,
+  { digest }: HubFile,
+): string {
   return join(getLockFolder(cacheFolder, id), `${digest.hex}.lock`);
 }
 

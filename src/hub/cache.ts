@@ -63,15 +63,15 @@ export function findCacheFolder(environment: Environment): string {
 
 /** The folder with all revisions of a model. */
 export function getRepositoryFolder(cacheFolder: string, id: HubId): string {
-  return join(cacheFolder, folderName(id));
+  return join(cacheFolder, toFolderName(id));
 }
 
 /** The folder with the locks of a model's blobs. */
 export function getLockFolder(cacheFolder: string, id: HubId): string {
-  return join(cacheFolder, ".locks", folderName(id));
+  return join(cacheFolder, ".locks", toFolderName(id));
 }
 
-function folderName({ owner, name }: HubId): string {
+function toFolderName({ owner, name }: HubId): string {
   return `models--${owner}--${name}`;
 }
 
@@ -138,7 +138,7 @@ export async function scanCache(cacheFolder: string): Promise<CachedModel[]> {
 /** Describes one model; `bytes` is 0 if the cache has nothing of it. */
 export async function scanModel(cacheFolder: string, id: HubId): Promise<CachedModel> {
   const repository = getRepositoryFolder(cacheFolder, id);
-  const folder = await findSnapshot(cacheFolder, id) ?? await anySnapshot(repository);
+  const folder = await findSnapshot(cacheFolder, id) ?? await findAnySnapshot(repository);
   return { id, bytes: await measureFolder(repository), folder };
 }
 
@@ -168,7 +168,7 @@ export async function measureFolder(folder: string, counted = new Set<string>())
   return bytes;
 }
 
-async function anySnapshot(repository: string): Promise<string | undefined> {
+async function findAnySnapshot(repository: string): Promise<string | undefined> {
   const snapshots = join(repository, "snapshots");
   try {
     const [first] = await Array.fromAsync(Deno.readDir(snapshots));

@@ -145,14 +145,14 @@ class Report {
     this.#lastAtMs = nowMs;
     const receivedBytes = [...this.#received.values()].reduce((sum, each) => sum + each, 0);
     this.#onProgress?.({
-      file: this.#largestRunning() ?? path,
+      file: this.#findLargestRunning() ?? path,
       receivedBytes,
       totalBytes: this.#totalBytes,
       ...this.#meter.record(receivedBytes, nowMs),
     });
   }
 
-  #largestRunning(): string | undefined {
+  #findLargestRunning(): string | undefined {
     const left = (path: string) =>
       (this.#files.get(path)?.bytes ?? 0) - (this.#received.get(path) ?? 0);
     return [...this.#received.keys()].sort((a, b) => left(b) - left(a))[0];

@@ -66,7 +66,7 @@ export async function nameModel(
   if (hubId === undefined && hasOllamaFormat(name)) throw await explainGguf(name, settings);
   if (hubId === undefined) {
     const advice = await adviseOnnx(name, { settings });
-    throw await notFound(name, { advice, cacheFolder: findCacheFolder(environment) });
+    throw await explainNotFound(name, { advice, cacheFolder: findCacheFolder(environment) });
   }
   return { ...describeHubModel(hubId), hubId };
 }
@@ -85,7 +85,7 @@ export async function resolveModel(
   const { hubId, ...model } = named;
   const cacheFolder = findCacheFolder(environment);
   const folder = await findSnapshot(cacheFolder, hubId);
-  if (folder === undefined) throw await notFound(name, { hubId, cacheFolder });
+  if (folder === undefined) throw await explainNotFound(name, { hubId, cacheFolder });
   return { ...model, folder };
 }
 
@@ -117,7 +117,7 @@ async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
   const folder = resolve(name);
   if (await isGraphFile(folder)) {
     const id = basename(folder, ".onnx");
-    return { id, aliases: otherSpellings(id), ownedBy: "local", folder };
+    return { id, aliases: listOtherSpellings(id), ownedBy: "local", folder };
   }
   if (!await isFolder(folder)) {
     if (looksLikePath(name)) throw new StartupError(await describeMissingFolder(folder));
@@ -126,16 +126,16 @@ async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
   const hubId = readSnapshotHubId(folder);
   if (hubId !== undefined) return { ...describeHubModel(hubId), folder };
   const id = basename(folder);
-  return { id, aliases: otherSpellings(id), ownedBy: "local", folder };
+  return { id, aliases: listOtherSpellings(id), ownedBy: "local", folder };
 }
 
 function describeHubModel({ owner, name }: HubId): Omit<ResolvedModel, "folder"> {
   const id = `${owner}/${name}`;
-  return { id, aliases: [...listAliases(id), name, ...otherSpellings(name)], ownedBy: owner };
+  return { id, aliases: [...listAliases(id), name, ...listOtherSpellings(name)], ownedBy: owner };
 }
 
 /** The kebab-case spelling of a name, if it is different. */
-function otherSpellings(name: string): string[] {
+function listOtherSpellings(name: string): string[] {
   const kebab = name.toLowerCase().replaceAll(/[_\s]+/g, "-");
   return kebab === name ? [] : [kebab];
 }
@@ -153,7 +153,7 @@ async function describeMissingFolder(path: string): Promise<string> {
   return `${path} is a file; ${wanted}.`;
 }
 
-async function notFound(
+async function explainNotFound(
   name: string,
   { hubId, cacheFolder, advice = "" }: {
     readonly hubId?: HubId;

@@ -191,32 +191,32 @@ interface Moment {
 
 const MIB = 1024 * 1024;
 
-function total(scrape: Scrape, name: string): number | null {
+function sumSamples(scrape: Scrape, name: string): number | null {
   const samples = scrape.get(name);
   return samples ? samples.reduce((sum, { value }) => sum + value, 0) : null;
 }
 
 /** Reads the increase per second of a counter over the window. */
-function rate(name: string): Line["read"] {
+function readRate(name: string): Line["read"] {
   return (now, then) => {
     const seconds = now.seconds - then.seconds;
-    const [to, from] = [total(now.scrape, name), total(then.scrape, name)];
+    const [to, from] = [sumSamples(now.scrape, name), sumSamples(then.scrape, name)];
     return seconds > 0 && to !== null ? Math.max(0, to - (from ?? 0)) / seconds : null;
   };
 }
 
 /** Reads the current value of a gauge. @param scale divides the value. */
-function gauge(name: string, scale = 1): Line["read"] {
+function readGauge(name: string, scale = 1): Line["read"] {
   return ({ scrape }) => {
-    const value = total(scrape, name);
+    const value = sumSamples(scrape, name);
     return value === null ? null : value / scale;
   };
 }
 
 /** Reads a quantile of a histogram's increase over the window, in milliseconds, interpolated within the bucket. */
-function quantile(name: string, share: number): Line["read"] {
+function readQuantile(name: string, share: number): Line["read"] {
   return (now, then) => {
-    const counts = bucketGrowth(now.scrape, then.scrape, `${name}_bucket`);
+    const counts = countBucketGrowth(now.scrape, then.scrape, `${name}_bucket`);
     const all = counts.at(-1)?.count ?? 0;
     if (all === 0) return null;
     const wanted = share * all;
@@ -233,7 +233,7 @@ function quantile(name: string, share: number): Line["read"] {
   };
 }
 
-function bucketGrowth(now: Scrape, then: Scrape, name: string) {
+function countBucketGrowth(now: Scrape, then: Scrape, name: string) {
   const counts = new Map<number, number>();
   const add = (scrape: Scrape, sign: number) => {
     for (const { labels, value } of scrape.get(name) ?? []) {
@@ -256,43 +256,43 @@ export const PLOTS: readonly Plot[] = [
   {
     ...{ title: "Throughput", unit: "tokens/s", metric: "hearth_completion_tokens_total" },
     lines: [
-      { label: "generated", read: rate("hearth_completion_tokens_total") },
-      { label: "prompt", read: rate("hearth_prompt_tokens_total") },
+      { label: "generated", read: readRate("hearth_completion_tokens_total") },
+      { label: "prompt", read: readRate("hearth_prompt_tokens_total") },
     ],
   },
   {
     ...{ title: "Requests", unit: "", metric: "hearth_requests_in_flight" },
     lines: [
-      { label: "in flight", read: gauge("hearth_requests_in_flight") },
-      { label: "running", read: gauge("hearth_sequences_running") },
-      { label: "waiting", read: gauge("hearth_sequences_waiting") },
+      { label: "in flight", read: readGauge("hearth_requests_in_flight") },
+      { label: "running", read: readGauge("hearth_sequences_running") },
+      { label: "waiting", read: readGauge("hearth_sequences_waiting") },
     ],
   },
   {
     ...{ title: "Latency of requests", unit: "ms", metric: `${DURATION}_count` },
-    lines: quantiles(DURATION),
+    lines: makeQuantileLines(DURATION),
   },
   {
     ...{ title: "Time to first token", unit: "ms", metric: `${FIRST_TOKEN}_count` },
-    lines: quantiles(FIRST_TOKEN),
+    lines: makeQuantileLines(FIRST_TOKEN),
   },
   {
     ...{ title: "KV cache blocks", unit: "", metric: "hearth_kv_blocks_used" },
     lines: [
-      { label: "used", read: gauge("hearth_kv_blocks_used") },
-      { label: "cached", read: gauge("hearth_kv_blocks_cached") },
+      { label: "used", read: readGauge("hearth_kv_blocks_used") },
+      { label: "cached", read: readGauge("hearth_kv_blocks_cached") },
     ],
   },
   {
     ...{ title: "Memory of the process", unit: "MiB", metric: "process_resident_memory_bytes" },
-    lines: [{ label: "resident", read: gauge("process_resident_memory_bytes", MIB) }],
+    lines: [{ label: "resident", read: readGauge("process_resident_memory_bytes", MIB) }],
   },
 ];
 
-function quantiles(name: string): Line[] {
+function makeQuantileLines(name: string): Line[] {
   return [
-    { label: "median", read: quantile(name, 0.5) },
-    { label: "95 %", read: quantile(name, 0.95) },
+    { label: "median", read: readQuantile(name, 0.5) },
+    { label: "95 %", read: readQuantile(name, 0.95) },
   ];
 }
 

@@ -187,7 +187,7 @@ function BatchItem({ result: { before, after, failure } }: { result: Result }): 
       <Failure message={failure} />
       {after && (
         <div class="row">
-          <SaveButton name={pngName(before.name)} make={() => after}>Download PNG</SaveButton>
+          <SaveButton name={toPngName(before.name)} make={() => after}>Download PNG</SaveButton>
           <CopyImageButton image={after} />
         </div>
       )}
@@ -195,7 +195,7 @@ function BatchItem({ result: { before, after, failure } }: { result: Result }): 
   );
 }
 
-function pngName(name: string): string {
+function toPngName(name: string): string {
   return `${name.replace(/\.[^.]*$/, "")}.png`;
 }
 
@@ -205,7 +205,7 @@ function pngName(name: string): string {
 async function zipImages(results: readonly Result[]): Promise<Blob> {
   const files: Record<string, Uint8Array> = {};
   for (const { before, after } of results) {
-    const name = pngName(before.name);
+    const name = toPngName(before.name);
     let free = name;
     for (let count = 2; Object.hasOwn(files, free); count++) {
       free = name.replace(/\.png$/, `_${count}.png`);

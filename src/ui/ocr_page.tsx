@@ -24,13 +24,13 @@ export function OcrPage({ info }: PageProps): JSX.Element {
   const [asksBoxes, setAsksBoxes] = useState(false);
   const [text, setText] = useState("");
   const work = useWork();
-  const requestFor = (url: string, withBoxes: boolean) => ({
+  const makeRequest = (url: string, withBoxes: boolean) => ({
     model: info.id,
     messages: [{
       role: "user",
       content: [
         { type: "image_url", image_url: { url } },
-        ...textParts(withBoxes ? REGION_TASK + instruction : instruction),
+        ...toTextParts(withBoxes ? REGION_TASK + instruction : instruction),
       ],
     }],
     stream: true,
@@ -40,7 +40,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
       setImage(url);
       setText("");
       let answer = "";
-      const response = await post("v1/chat/completions", requestFor(url, withBoxes), signal);
+      const response = await post("v1/chat/completions", makeRequest(url, withBoxes), signal);
       for await (const event of readEvents(response)) {
         answer += (event as Chunk).choices[0]?.delta.content ?? "";
         setText(answer);
@@ -99,14 +99,14 @@ export function OcrPage({ info }: PageProps): JSX.Element {
       <RequestCode
         request={{
           path: "v1/chat/completions",
-          json: requestFor(image ?? "data:image/png;base64,…", asksBoxes),
+          json: makeRequest(image ?? "data:image/png;base64,…", asksBoxes),
         }}
       />
     </main>
   );
 }
 
-function textParts(text: string): { type: "text"; text: string }[] {
+function toTextParts(text: string): { type: "text"; text: string }[] {
   return text.trim() === "" ? [] : [{ type: "text", text: text.trim() }];
 }
 

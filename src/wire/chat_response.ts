@@ -144,7 +144,7 @@ export function makeRunningUsage(
   };
 }
 
-function usage(counts: UsageCounts): z.output<typeof Usage> {
+function makeUsage(counts: UsageCounts): z.output<typeof Usage> {
   return {
     prompt_tokens: counts.promptTokens,
     completion_tokens: counts.completionTokens,
@@ -164,10 +164,10 @@ export function makeChatCompletion(
   head: CompletionHead,
   result: Pick<ChatCompletion, "choices" | "prompt_logprobs"> & { readonly usage: UsageCounts },
 ): ChatCompletion {
-  return { ...head, object: "chat.completion", ...result, usage: usage(result.usage) };
+  return { ...head, object: "chat.completion", ...result, usage: makeUsage(result.usage) };
 }
 
-function chunk(head: CompletionHead, choices: ChatChunk["choices"]): ChatChunk {
+function makeChunk(head: CompletionHead, choices: ChatChunk["choices"]): ChatChunk {
   return { ...head, object: "chat.completion.chunk", choices };
 }
 
@@ -180,7 +180,7 @@ export function makeDeltaChunk(
     readonly logprobs?: ChoiceLogprob[] | undefined;
   },
 ): ChatChunk {
-  return chunk(head, [{
+  return makeChunk(head, [{
     index,
     delta,
     finish_reason: null,
@@ -190,7 +190,7 @@ export function makeDeltaChunk(
 
 /** Builds a chunk that adds nothing, which keeps a connection open. */
 export function makeEmptyChunk(head: CompletionHead): ChatChunk {
-  return chunk(head, [{ index: 0, delta: {}, finish_reason: null }]);
+  return makeChunk(head, [{ index: 0, delta: {}, finish_reason: null }]);
 }
 
 /** Builds the last chunk of a choice. */
@@ -198,12 +198,12 @@ export function makeFinishChunk(
   head: CompletionHead,
   finish: { index: number; reason: FinishReason },
 ): ChatChunk {
-  return chunk(head, [{ index: finish.index, delta: {}, finish_reason: finish.reason }]);
+  return makeChunk(head, [{ index: finish.index, delta: {}, finish_reason: finish.reason }]);
 }
 
 /** Builds the chunk that `stream_options.include_usage` asks for. */
 export function makeUsageChunk(head: CompletionHead, counts: UsageCounts): ChatChunk {
-  return { ...chunk(head, []), usage: usage(counts) };
+  return { ...makeChunk(head, []), usage: makeUsage(counts) };
 }
 
 /** Builds the head of a new completion by `model`. */
@@ -226,10 +226,10 @@ const AudioContent = z.object({
 }).meta({ id: "AudioContent" });
 
 /** A completion that holds an image. */
-export const ImageCompletion = completionSchema(ImageContent).meta({ id: "ImageCompletion" });
+export const ImageCompletion = makeCompletionSchema(ImageContent).meta({ id: "ImageCompletion" });
 
 /** A completion that holds speech. */
-export const AudioCompletion = completionSchema(AudioContent).meta({ id: "AudioCompletion" });
+export const AudioCompletion = makeCompletionSchema(AudioContent).meta({ id: "AudioCompletion" });
 
 export type ImageCompletion = z.output<typeof ImageCompletion>;
 
@@ -238,7 +238,7 @@ export type AudioCompletion = z.output<typeof AudioCompletion>;
 /** Builds a completion that holds a PNG file. */
 export function makeImageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
   const url = `data:image/png;base64,${png.toBase64()}`;
-  return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
+  return makeCompletion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
 }
 
 /** Builds a completion that holds an audio file. @param speech.numTokens tokens of the text. */
@@ -252,10 +252,10 @@ export function makeAudioCompletion(
 ): AudioCompletion {
   const { file, contentType, numTokens } = speech;
   const url = `data:${contentType.replaceAll(" ", "")};base64,${file.toBase64()}`;
-  return completion(head, { content: { type: "audio", audio_url: { url } }, numTokens });
+  return makeCompletion(head, { content: { type: "audio", audio_url: { url } }, numTokens });
 }
 
-function completionSchema<T extends z.ZodType>(content: T) {
+function makeCompletionSchema<T extends z.ZodType>(content: T) {
   return z.object({
     id: z.string(),
     object: z.literal("chat.completion"),
@@ -274,7 +274,7 @@ function completionSchema<T extends z.ZodType>(content: T) {
   });
 }
 
-function completion<Content>(
+function makeCompletion<Content>(
   head: CompletionHead,
   { content, numTokens }: { readonly content: Content; readonly numTokens: number },
 ) {

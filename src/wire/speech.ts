@@ -112,11 +112,11 @@ export function parseSpeech(body: unknown): ParsedSpeechRequest {
     format: isUnwritten ? "mp3" : wanted ?? (request.messages ? "wav" : "mp3"),
     speed: request.speed ?? 1,
     sendsEvents: request.stream_format === "sse",
-    seed: request.seed === -1 ? randomSeed() : request.seed ?? 0,
+    seed: request.seed === -1 ? drawSeed() : request.seed ?? 0,
   };
 }
 
-function randomSeed(): number {
+function drawSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
 

@@ -164,9 +164,9 @@ export function parseTranscription(
   const given = Object.fromEntries(present);
   const format = given["response_format"] ?? "json";
   const stream = FLAGS[given["stream"]?.toLowerCase() ?? ""] ?? false;
-  if (!(FORMATS as readonly string[]).includes(format)) throw unsupported(format, FORMATS);
+  if (!(FORMATS as readonly string[]).includes(format)) throw explainUnsupported(format, FORMATS);
   if (stream && !STREAMED_FORMATS.includes(format)) {
-    throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
+    throw explainUnsupported(format, STREAMED_FORMATS, "with stream=true ");
   }
   const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
   const { granularities, warnings } = readGranularities(present, response_format);
@@ -196,7 +196,7 @@ export function parseTranslation(
   );
 }
 
-function unsupported(seen: string, wanted: readonly string[], when = ""): HearthError {
+function explainUnsupported(seen: string, wanted: readonly string[], when = ""): HearthError {
   return new HearthError(
     "unsupported_format",
     `response_format: ${when}want one of ${wanted.join(", ")}, saw ${

@@ -280,9 +280,9 @@ export function findUnserved(body: unknown, answer: AnswerFamily = "text"): stri
   const isSet = ([name]: [string, string]) =>
     Object.hasOwn(fields, name) && !changesNothing(name, fields[name]);
   const [first] = Object.entries(refused).filter(isSet);
-  if (first !== undefined) throw unserved(...first);
+  if (first !== undefined) throw explainUnserved(...first);
   if (answer === "text" && wantsOtherModality(fields["modalities"])) {
-    throw unserved("modalities", '["text"]');
+    throw explainUnserved("modalities", '["text"]');
   }
   return Object.entries(ignored).filter(isSet)
     .map(([name, instead]) => `${name} is ignored; use ${instead}`);
@@ -304,7 +304,7 @@ function wantsOtherModality(modalities: unknown): boolean {
   return (modalities ?? null) !== null && !isText;
 }
 
-function unserved(name: string, instead: string): HearthError {
+function explainUnserved(name: string, instead: string): HearthError {
   return new HearthError("invalid_value", `${name} is not supported; use ${instead}.`, {
     param: name,
   });

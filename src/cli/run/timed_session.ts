@@ -25,7 +25,7 @@ export class TimedSession implements RunSession {
   constructor(session: Session, loadMs: number) {
     this.#session = session;
     const { id, dtype, backend, adapter } = session.requireReady();
-    tell(`loaded ${id} (${dtype}) on ${backend}, ${adapter}, in ${seconds(loadMs)}`);
+    tell(`loaded ${id} (${dtype}) on ${backend}, ${adapter}, in ${formatSeconds(loadMs)}`);
   }
 
   requireReady(): ReturnType<Session["requireReady"]> {
@@ -80,20 +80,22 @@ function describe(
   },
 ): string {
   if ("audioSeconds" in event) {
-    return `spoke ${event.audioSeconds.toFixed(2)} s in ${seconds(tookMs)}, first audio after ` +
-      `${seconds(waitedMs)}${describeSound(event.audioSeconds, tookMs)}`;
+    return `spoke ${event.audioSeconds.toFixed(2)} s in ${
+      formatSeconds(tookMs)
+    }, first audio after ` +
+      `${formatSeconds(waitedMs)}${describeSound(event.audioSeconds, tookMs)}`;
   }
-  if (!("usage" in event)) return `answered in ${seconds(tookMs)}`;
+  if (!("usage" in event)) return `answered in ${formatSeconds(tookMs)}`;
   const { promptTokens, cachedTokens, completionTokens } = event.usage;
   const cached = cachedTokens > 0 ? ` (${cachedTokens} cached)` : "";
-  const first = `first after ${seconds(waitedMs)}`;
+  const first = `first after ${formatSeconds(waitedMs)}`;
   // The time until the first token is spent on the prompt. For an answer that arrives all at once, no rate is known.
   const rate = (completionTokens - 1) / ((tookMs - waitedMs) / 1000);
   const tokensPerSecond = isStreamed && completionTokens > 1 && Number.isFinite(rate)
     ? `, ${rate.toFixed(1)} tokens/s`
     : "";
   return `prompt of ${promptTokens} tokens${cached}, ${completionTokens} tokens in ` +
-    `${seconds(tookMs)}, ${first}${tokensPerSecond}`;
+    `${formatSeconds(tookMs)}, ${first}${tokensPerSecond}`;
 }
 
 /** Describes the speed relative to the audio's duration; empty without audio. */
@@ -103,7 +105,7 @@ function describeSound(soundSeconds: number, tookMs: number): string {
     `${soundSeconds.toFixed(2)} s of audio`;
 }
 
-function seconds(ms: number): string {
+function formatSeconds(ms: number): string {
   return `${(ms / 1000).toFixed(2)} s`;
 }
 

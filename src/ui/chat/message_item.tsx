@@ -269,7 +269,7 @@ function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element 
               <td>
                 <code>{JSON.stringify(token)}</code>
               </td>
-              <td>{percent(logprob)}</td>
+              <td>{formatPercent(logprob)}</td>
             </tr>
           ))}
         </tbody>
@@ -284,6 +284,6 @@ function computeDoubt(logprob: number): number {
   return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;
 }
 
-function percent(logprob: number): string {
+function formatPercent(logprob: number): string {
   return `${(Math.exp(logprob) * 100).toFixed(1)} %`;
 }
