@@ -278,7 +278,10 @@ const COHERE_INPUT_TYPES = [
   "clustering",
 ] as const;
 
-/** A request to `/v2/embed`. `null` counts as absent; unknown fields are ignored. */
+/**
+ * A request to `/v2/embed`, or to `/embed` in the format of Cohere's API v1. `null` counts as absent; unknown fields are
+ * ignored.
+ */
 export const CohereEmbedRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   texts: listSchema(text(), manyInputs),
@@ -302,24 +305,39 @@ export const CohereEmbedRequest = z.object({
 
 const Vectors = z.array(z.array(z.number()));
 
-/** The response of `/v2/embed`. */
-export const CohereEmbedResponse = z.object({
+const EmbeddingsByType = z.object({
+  float: Vectors,
+  int8: Vectors,
+  uint8: Vectors,
+  binary: Vectors,
+  ubinary: Vectors,
+  base64: z.array(z.base64()),
+}).partial();
+
+type EmbeddingsByType = z.output<typeof EmbeddingsByType>;
+
+const cohereEmbeddings = {
   id: z.string(),
-  response_type: z.literal("embeddings_by_type"),
-  embeddings: z.object({
-    float: Vectors,
-    int8: Vectors,
-    uint8: Vectors,
-    binary: Vectors,
-    ubinary: Vectors,
-    base64: z.array(z.base64()),
-  }).partial(),
   texts: z.array(z.string()),
   meta: z.object({
-    api_version: z.object({ version: z.literal("2") }),
+    api_version: z.object({ version: z.enum(["1", "2"]) }),
     billed_units: z.object({ input_tokens: integerFrom(0) }),
   }),
-}).meta({ id: "CohereEmbeddings" });
+};
+
+/** The response to a {@linkcode CohereEmbedRequest}. API v1 answers with a list if the request names no types. */
+export const CohereEmbedResponse = z.discriminatedUnion("response_type", [
+  z.object({
+    ...cohereEmbeddings,
+    response_type: z.literal("embeddings_by_type"),
+    embeddings: EmbeddingsByType,
+  }),
+  z.object({
+    ...cohereEmbeddings,
+    response_type: z.literal("embeddings_floats"),
+    embeddings: Vectors,
+  }),
+]).meta({ id: "CohereEmbeddings" });
 
 export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
 
@@ -343,7 +361,7 @@ export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
 export function convertVectors(
   vectors: Float32Array,
   { dimensions, types }: { readonly dimensions: number; readonly types: readonly VectorType[] },
-): CohereEmbedResponse["embeddings"] {
+): EmbeddingsByType {
   const numRows = vectors.length / dimensions;
   const rows = Array.from(
     { length: numRows },

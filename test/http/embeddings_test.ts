@@ -152,6 +152,32 @@ Deno.test("embed answers the clients of text-embeddings-inference in its format"
   assert.equal((await ask({ inputs: long, truncate: true })).status, 200);
 });
 
+Deno.test("embed answers clients of Cohere's API v1, whose texts are in the field texts", async () => {
+  const texts = ["a green apple", "a red pear"];
+  const { data } = await embed(app, { input: texts });
+  const ask = async (body: Record<string, unknown>) => {
+    const response = await app.post("/v1/embed", { texts, ...body });
+    assert.equal(response.status, 200, await response.clone().text());
+    const { id, meta, ...rest } = await response.json();
+    assert.equal(id, response.headers.get("x-request-id"));
+    assert.equal(meta.api_version.version, "1");
+    return rest;
+  };
+  const vectors = data.map(({ embedding }) => embedding);
+  const list = { response_type: "embeddings_floats", embeddings: vectors, texts };
+  assert.deepEqual(await ask({}), list);
+  assert.deepEqual(await ask({ embedding_types: [] }), list);
+  assert.deepEqual(
+    await ask({ embedding_types: ["float"], truncate: "END", input_type: "clustering" }),
+    { response_type: "embeddings_by_type", embeddings: { float: vectors }, texts },
+  );
+  const refused = await app.post("/v1/embed", { texts: ["a", ""] });
+  assert.equal(refused.status, 400);
+  assert.match((await refused.json()).error, /^texts\[1\]: want /);
+  const { error } = await (await app.post("/", { texts })).json();
+  assert.match(error, /^inputs: want /);
+});
+
 Deno.test("POST / answers like /embed, for LangChain's client, which posts to the address it is given", async () => {
   const body = { inputs: ["a green apple", "a red pear"] };
   const [root, embedded] = await Promise.all(["/", "/embed"].map((path) => app.post(path, body)));

@@ -2,7 +2,7 @@
  * Cohere's client and its embeddings, against a real server on a real port.
  */
 import assert from "node:assert/strict";
-import { CohereClientV2, CohereError } from "cohere-ai";
+import { CohereClient, CohereClientV2, CohereError } from "cohere-ai";
 import { TestServer } from "../../fixtures/servers/server.ts";
 
 const MODEL = "hearth-demo-embed";
@@ -32,6 +32,22 @@ Deno.test("cohere-ai: embed of version 2 returns vectors in every requested type
     const first = ubinary![at]![0]!.toString(2).padStart(8, "0");
     assert.equal(first, row.slice(0, 8).map((value) => Number(value > 0)).join(""));
   });
+});
+
+Deno.test("cohere-ai: embed of version 1 returns a list, or vectors by type, as version 2 does", async () => {
+  await using server = await TestServer.start({ model: MODEL });
+  const settings = { token: "any", environment: server.base };
+  const request = { model: MODEL, texts: TEXTS, inputType: "search_document" as const };
+  const types = ["float", "int8"] as const;
+  const { embeddings: expected } = await new CohereClientV2(settings)
+    .embed({ ...request, embeddingTypes: [...types] });
+  const client = new CohereClient(settings);
+  const list = await client.embed(request);
+  assert.equal(list.responseType, "embeddings_floats");
+  assert.deepEqual([list.embeddings, list.texts], [expected.float, TEXTS]);
+  const byType = await client.embed({ ...request, embeddingTypes: [...types] });
+  assert.equal(byType.responseType, "embeddings_by_type");
+  assert.deepEqual(byType.embeddings, expected);
 });
 
 Deno.test("cohere-ai: embed truncates texts to maxTokens", async () => {

@@ -1,9 +1,10 @@
 /**
- * `POST /embeddings` in OpenAI's format, `POST /embed` and `POST /` in the format of text-embeddings-inference, and
- * `POST /v2/embed` in the format of Cohere's API v2.
+ * `POST /embeddings`, `POST /embed` and `POST /` for clients of text-embeddings-inference, `POST /v2/embed` for clients
+ * of Cohere's API v2, and `POST /embed` with the field `texts` for those of its v1.
  *
  * @module
  */
+import { z } from "zod";
 import {
   CohereEmbedRequest,
   CohereEmbedResponse,
@@ -22,8 +23,13 @@ import {
 } from "../../../wire/embeddings.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { TextInput } from "../../../models/task.ts";
-import { readRequest, renameParam } from "../requests.ts";
+import { parseRequest } from "../../../wire/fields.ts";
+import { findUnserved } from "../../../wire/unserved_fields.ts";
+import { readRequest, renameParam, warn } from "../requests.ts";
 import { type AppDeps, type Call, type Route, TEXT_ERRORS } from "../route.ts";
+
+/** The body of a request whose format is known from its fields. */
+const AnyObject = z.looseObject({}, { error: "a JSON object" });
 
 /** The endpoint of OpenAI's format. */
 export function embeddingsRoute(deps: AppDeps): Route {
@@ -119,8 +125,13 @@ export function textEmbedRoutes(deps: AppDeps): Route[] {
   return [{
     method: "POST",
     path: "/embed",
-    operation,
-    handle: (call) => answerTexts(call, deps),
+    operation: {
+      ...operation,
+      summary: `${operation.summary} or, with the field texts, of Cohere's API v1`,
+      request: z.union([TextEmbedRequest, CohereEmbedRequest]),
+      response: { ...operation.response, content: z.union([TextVectors, CohereEmbedResponse]) },
+    },
+    handle: (call) => answerTexts(call, deps, { takesCohere: true }),
   }, {
     method: "POST",
     path: "/",
@@ -146,12 +157,18 @@ export function refusePostToRoot(call: Call): never {
   );
 }
 
-async function answerTexts(call: Call, deps: AppDeps): Promise<Response> {
-  const request = await readRequest(call, deps, {
-    path: "/embed",
-    schema: TextEmbedRequest,
-    unserved: "embedding",
-  });
+/** @param options.takesCohere whether a request with the field `texts` is one of Cohere's API v1. */
+async function answerTexts(
+  call: Call,
+  deps: AppDeps,
+  { takesCohere = false } = {},
+): Promise<Response> {
+  const body = await readRequest(call, deps, { path: "/embed", schema: AnyObject });
+  if (takesCohere && Object.hasOwn(body, "texts")) {
+    return call.json(await answerCohere(call, deps, { body, version: "1" }));
+  }
+  const request = parseRequest(TextEmbedRequest, body);
+  warn(call, ...findUnserved(body, "embedding"));
   const vectors = await deps.session.answer({
     type: "embed",
     requestId: call.get("requestId"),
@@ -184,15 +201,18 @@ export function cohereEmbedRoute(deps: AppDeps): Route {
       },
       errors: TEXT_ERRORS,
     },
-    handle: async (call) => call.json(await answerCohere(call, deps)),
+    handle: async (call) => {
+      const body = await readRequest(call, deps, { path: "/v2/embed", schema: AnyObject });
+      return call.json(await answerCohere(call, deps, { body, version: "2" }));
+    },
   };
 }
 
-async function answerCohere(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
-  const request = await readRequest(call, deps, {
-    path: "/v2/embed",
-    schema: CohereEmbedRequest,
-  });
+async function answerCohere(call: Call, deps: AppDeps, { body, version }: {
+  readonly body: unknown;
+  readonly version: "1" | "2";
+}): Promise<CohereEmbedResponse> {
+  const request = parseRequest(CohereEmbedRequest, body);
   const { texts, input_type: type, embedding_types: types, truncate } = request;
   const cut = request.max_tokens ?? "model";
   const { vectors, dimensions, promptTokens } = await deps.session.answer({
@@ -209,14 +229,15 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereEmbedRespo
   }, { signal: call.req.raw.signal }).catch((error) => {
     throw renameParam(error, (param) => param.replace("truncate_prompt_tokens", "max_tokens"));
   });
-  const wanted = types !== null && types !== undefined && types.length > 0
-    ? types
-    : ["float" as const];
-  return {
-    id: call.get("requestId"),
-    response_type: "embeddings_by_type",
-    embeddings: convertVectors(vectors, { dimensions, types: wanted }),
-    texts,
-    meta: { api_version: { version: "2" }, billed_units: { input_tokens: promptTokens } },
-  };
+  const id = call.get("requestId");
+  const meta = { api_version: { version }, billed_units: { input_tokens: promptTokens } };
+  const wanted = types ?? [];
+  const embeddings = convertVectors(vectors, {
+    dimensions,
+    types: wanted.length > 0 ? wanted : ["float"],
+  });
+  // A client of v1 that names no types expects a list.
+  return version === "1" && wanted.length === 0
+    ? { id, response_type: "embeddings_floats", embeddings: embeddings.float!, texts, meta }
+    : { id, response_type: "embeddings_by_type", embeddings, texts, meta };
 }
