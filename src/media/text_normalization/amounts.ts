@@ -193,7 +193,7 @@ export class AmountWords {
     return readNumber(written, this.numbers.style.decimalSign, hasPointGroups);
   }
 
-  /** A number or a range with its noun; the fields are ASCII digits, perhaps with a decimal point. */
+  /** A number or a range with its noun; `digits` and `last` are ASCII digits, perhaps with a decimal point. */
   #count(noun: Noun, amount: Fields): string {
     const { digits = "", last, minus, scale } = amount;
     const { to = "-", link, elisions } = this.numbers.style;

@@ -228,7 +228,7 @@ function sayDate(
   }).join("");
 }
 
-/** Replaces each symbol of an address by its word; a symbol without a word becomes a space. */
+/** Says an address: numbers become words, and so does each symbol; a symbol without a word becomes a space. */
 function sayAddress(address: string, words: Table, numbers: NumberWords): string {
   const sayFigures = (figures: string) =>
     /^0\d|^\d{5}/.test(figures) ? numbers.digits(figures) : numbers.cardinal(figures);

@@ -165,7 +165,8 @@ const SCHEME = /\bhttps?:\/\/(?:www\.)?/gi;
 const normalizers = new Map<string, Promise<Normalizer>>();
 
 /**
- * Loads the normalizer of a language. If its number words are unknown, it only removes markup.
+ * Loads the normalizer of a language. If its number words are unknown, it only removes markup, emoji and the scheme of
+ * addresses.
  *
  * @param language a BCP 47 tag without a region.
  */

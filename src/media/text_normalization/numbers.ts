@@ -8,8 +8,8 @@
 export type DecimalSign = "." | ",";
 
 /**
- * Numbers with groups and decimals. With a decimal point, Indian groups are read too (1,00,000). Spaces separate groups
- * only if no other number follows.
+ * Numbers with groups and decimals. With a decimal point, Indian groups are read too (1,00,000), and spaces separate
+ * groups only if the last group is 000, since other digits after a space may be another number.
  */
 const PATTERNS: Readonly<Record<DecimalSign, string>> = {
   ".": String

@@ -125,7 +125,10 @@ const ABBREVIATIONS: Readonly<Record<string, readonly string[]>> = {
 /** Words that begin sentences and are hardly ever names. */
 const STARTERS = new Set(english.commonWords.split(" "));
 
-/** Ends of paragraphs: a blank line, the end of a heading, or the beginning of a heading, list item or table row. */
+/**
+ * Ends of paragraphs: a blank line, the end of a heading, or the beginning of a heading, list item, table row or code
+ * block.
+ */
 const PARAGRAPH_END =
   /\r?\n(?:[^\S\n]*\r?\n)+|(?<=^[^\S\n]*#{1,6}[^\S\n][^\n]*)\n|\r?\n(?=[^\S\n]*(?:\||```|(?:[-*+\u2022]|#{1,6}|\d{1,3}[.)])[^\S\n]))/m;
 

@@ -1,7 +1,8 @@
 /**
  * The tokens of a text other than words: their classes, named as in text normalization (Sparrowhawk, NeMo); the rules
  * that recognise them; and the scanner, which classifies each token once, from left to right, and verbalizes it.
- * Decimals are cardinals. A range is two tokens, and the scanner reads the dash between them.
+ * Decimals are cardinals. A range of amounts or days may be one token. Any other range is two tokens, and the scanner
+ * reads the dash between them.
  *
  * @module
  */
@@ -174,7 +175,7 @@ export class Scanner {
     return undefined;
   }
 
-  /** Reads a dash between two numbers, dates or times: a range or a minus. */
+  /** Reads a dash between two tokens with numbers, which stands for a range, a score or a minus. */
   #readDash(at: number): number | undefined {
     const { to, versus, minus, decimalSign } = this.#grammar;
     const first = this.#previous;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
-import { readAdts } from "../../../src/media/audio/aac.ts";
+import { decodeAac, readAdts } from "../../../src/media/audio/aac.ts";
 import { readWav } from "../../../src/media/audio/wav.ts";
 import {
   decodeWhole,
@@ -169,6 +169,25 @@ Deno.test("readAdts() decodes AAC-LC to the 16-bit samples of ffmpeg", async () 
   }));
   assert.ok(worst <= 0.51 * 2 ** -15, `${worst * 2 ** 15} bits off`);
 });
+
+Deno.test("decodeAac() uses the bands of the nearest rate for rates such as 40 kHz", async () => {
+  const frames = [...listAdtsFrames(readFixture("aac_tools.aac"))];
+  const decode = async (sampleRateHz: number) => {
+    const sounds = await Array.fromAsync(decodeAac({ sampleRateHz }, frames));
+    return sounds.map(({ channels }) => channels);
+  };
+  const expected = await decode(44_100);
+  for (const rate of [37_566, 40_000]) assert.deepEqual(await decode(rate), expected);
+});
+
+/** Yields the frames of a file without checksums, without their headers. */
+function* listAdtsFrames(file: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < file.length;) {
+    const numBytes = (file[at + 3]! & 3) << 11 | file[at + 4]! << 3 | file[at + 5]! >> 5;
+    yield file.subarray(at + 7, at + numBytes);
+    at += numBytes;
+  }
+}
 
 Deno.test("decodeAudio() stops when its signal is aborted", async () => {
   const controller = new AbortController();

@@ -64,10 +64,15 @@ const TABLES:
     [LONG_8, 39, SHORT_8, 14],
   ];
 
-/** The bands at a sample rate. A rate without an index uses the bands of the next lower rate that has one. */
+/**
+ * The bands at a sample rate. A rate without an index uses the bands of the one with the nearest logarithm (ISO/IEC
+ * 14496-3, section 4.5.1.1).
+ */
 export function getBands(sampleRateHz: number): BandTable {
-  const index = SAMPLE_RATES_HZ.findIndex((rate) => rate <= sampleRateHz);
-  const [long, longTns, short, shortTns] = TABLES.at(index)!;
+  const index = SAMPLE_RATES_HZ.findIndex((rate, i) =>
+    sampleRateHz >= Math.round(Math.sqrt(rate * (SAMPLE_RATES_HZ[i + 1] ?? 0)))
+  );
+  const [long, longTns, short, shortTns] = TABLES[index]!;
   return {
     long: { offsets: toOffsets(long), maxTnsBands: longTns },
     short: { offsets: toOffsets(short), maxTnsBands: shortTns },

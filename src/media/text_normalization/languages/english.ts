@@ -145,7 +145,7 @@ const RULES: readonly Rule[] = [
 
 /** Rules tried after the common ones. */
 const LAST_RULES: readonly Rule[] = [
-  // Powers: x², 10⁻³, 2^n.
+  // Powers in superscript: x², 10⁻³.
   words`{power:power} <- (?<=[\d)\]]|(?<!\p{L})\p{L}{1,3})(?<power>\u207b?[${RAISED}]+)`,
   // Roman numerals of centuries, rulers, chapters and similar.
   ordinalNumeral`(?<![\p{L}\d'-])(?<numeral>${NUMERAL})(?:(?:st|nd|rd|th)\b|(?= (?:century|centuries|Dynasty|dynasty|(?:\p{L}+ )?Olympi\p{L}+)\b))`,
@@ -163,7 +163,10 @@ const LAST_RULES: readonly Rule[] = [
   words`Street <- (?<=(?:\p{Lu}\p{Ll}+|\d(?:st|nd|rd|th))\s)St(?!\.\s+\p{Lu}\p{Ll})${STOP}`,
 ];
 
-/** `1984` is "nineteen eighty-four"; years outside of 1000 to 9999 are plain numbers. */
+/**
+ * `1984` is "nineteen eighty-four"; the first ten years of a millennium, and years outside of 1000 to 9999, are plain
+ * numbers.
+ */
 function sayYear(year: number, numbers: NumberWords): string {
   const century = Math.floor(year / 100);
   const rest = year % 100;
