@@ -166,6 +166,16 @@ for (const elem of ["f32", "f16"] as const) {
   }
 }
 
+kernelTest("KvWrite stores a value beyond the range of f16 as the largest of f16", async (gpu) => {
+  const shape = { ...SHAPE, headSize: 32, elem: "f32", isQuantized: true } as const;
+  const own = setUp(shape, false);
+  // The first sequence's only token sees no other value.
+  for (const rows of own.rows) rows[own.write.v.offset + 3] = -1e6;
+  const got = await runKernels(gpu, shape, own);
+  assert.equal(got[3], -65_504);
+  assert(distance(got, runReference(shape, own)) < 1);
+});
+
 for (const [headSize, elem] of [[8, "f32"], [64, "f16"], [128, "f32"]] as const) {
   kernelTest(
     `PagedAttention stays within the tolerance when it also rounds queries, as on a graphics card: heads of ${headSize}, ${elem}`,
