@@ -126,6 +126,20 @@ Deno.test("readJson() keeps a document's text next to images whose types come af
   assert.equal(getInlineMedia(request.signal)!.decodeText(kept), text);
 });
 
+Deno.test("readJson() limits the kept texts of all documents together", async () => {
+  const parts = ["QUJD", "REVG"].map((letters) => ({
+    source: { data: letters.repeat(750), media_type: "text/plain", type: "text" },
+    type: "document",
+  }));
+  const request = inPieces(JSON.stringify({ messages: [{ content: parts }] }), () => 500);
+  // deno-lint-ignore no-explicit-any -- the body as it was written above
+  const body = await readJson(request, { ...BODY_LIMITS, maxTextBytes: 4_000 }) as any;
+  const media = getInlineMedia(request.signal)!;
+  const [first, second] = body.messages[0].content;
+  assert.equal(media.decodeText(first.source.data), parts[0]!.source.data);
+  assert.throws(() => media.decodeText(second.source.data), { kind: "payload_too_large" });
+});
+
 Deno.test("readJson() refuses media in invalid JSON strings", async () => {
   for (
     const bad of ['"base64://AA\nAA"', '"base64://AA\\xAA"', '"base64://AA\\u00"', '"base64://AA']
