@@ -10,7 +10,7 @@ import { findAdts, readAdts } from "./audio/aac.ts";
 import { isAiff, isAu, readAiff, readAu } from "./audio/aiff.ts";
 import { isCaf, readCaf } from "./audio/caf.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
-import { findMp3, isFreeMp3, readMp3 } from "./audio/mp3.ts";
+import { findMp3, isFreeMp3, readMp3, skipId3 } from "./audio/mp3.ts";
 import { isMp4, readMp4 } from "./audio/mp4.ts";
 import { readOgg } from "./audio/ogg.ts";
 import { isOgg } from "./audio/ogg_pages.ts";
@@ -94,9 +94,10 @@ export async function* decodeAudio(
 }
 
 async function* decodeHere(
-  file: Uint8Array<ArrayBuffer>,
+  whole: Uint8Array<ArrayBuffer>,
   { sampleRateHz, signal, onTruncated }: DecodeAudioOptions,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
+  const file = skipTag(whole);
   const format = detect(file);
   let truncated: string | undefined;
   const decoding = {
@@ -136,7 +137,14 @@ async function* decodeHere(
 
 /** Whether a file has a supported audio format; call it only for files that are not images. */
 export function isAudio(file: Uint8Array): boolean {
-  return FORMATS.some(({ matches }) => matches(file));
+  const content = skipTag(file);
+  return FORMATS.some(({ matches }) => matches(content));
+}
+
+/** A file's content after an ID3 tag, which some programs put before any format. */
+function skipTag<Buffer extends ArrayBufferLike>(file: Uint8Array<Buffer>): Uint8Array<Buffer> {
+  const start = skipId3(file);
+  return start < file.length ? file.subarray(start) : file;
 }
 
 function detect(file: Uint8Array): AudioFormat {

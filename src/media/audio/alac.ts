@@ -6,7 +6,7 @@
  */
 import { invalidMedia } from "../../base/errors.ts";
 import { BitReader } from "../file_bytes.ts";
-import { checkSampleRate, type Sound, toFloats } from "./sound.ts";
+import { checkSampleRate, ErrorBudget, type Sound, toFloats } from "./sound.ts";
 
 /** The content of a magic cookie, the codec's header. */
 interface AlacConfig {
@@ -61,18 +61,25 @@ function readConfig(cookie: Uint8Array): AlacConfig {
 }
 
 /**
- * Decodes packets.
+ * Decodes packets, leaving out damaged ones.
  *
- * @throws {HearthError} `invalid_media` when the cookie is not a header of Apple Lossless.
- * @throws {RangeError} when a packet is damaged.
+ * @throws {HearthError} `invalid_media` when the cookie is not a header of Apple Lossless, or when there are too many
+ * damaged packets.
  */
 export async function* decodeAlac(
   cookie: Uint8Array,
   packets: Iterable<Uint8Array>,
 ): AsyncGenerator<Sound, void> {
   const config = readConfig(cookie);
+  const budget = new ErrorBudget();
   for (const packet of packets) {
-    const channels = decodePacket(packet, config);
+    let channels: Int32Array[] = [];
+    try {
+      channels = decodePacket(packet, config);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      budget.spend([error]);
+    }
     if (channels.length === 0) continue;
     yield {
       channels: channels.map((channel) => toFloats(channel, config.depth)),

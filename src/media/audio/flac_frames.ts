@@ -213,6 +213,7 @@ function findEnd(stream: Uint8Array, start: number): number {
   const last = Math.min(stream.length, start + MAX_FRAME_BYTES);
   const minEnd = start + Math.max(1, measureHeader(stream, start)) + MIN_BODY_BYTES;
   let nextHeader: number | undefined;
+  let firstEnd: number | undefined;
   let check = 0;
   for (let at = start; at < last; at++) {
     if (at >= minEnd) {
@@ -220,11 +221,13 @@ function findEnd(stream: Uint8Array, start: number): number {
       if (check === 0 && (isHeader || beginsTag(stream, at))) return at;
       // Data can look like a header, so a header counts only if the frame has no valid end.
       if (isHeader) nextHeader ??= at;
+      // Bytes of no known kind may follow the last frame.
+      if (check === 0) firstEnd ??= at;
     }
     check = updateChecksum(check, stream[at]!);
   }
   const isWhole = last === stream.length && check === 0;
-  return isWhole ? last : nextHeader ?? last;
+  return isWhole ? last : nextHeader ?? firstEnd ?? last;
 }
 
 /** Bytes of the frame header at an offset, including its checksum; 0 if there is none. */

@@ -146,6 +146,11 @@ const RUN_FLAG = {
   composition: 0x800,
 } as const;
 
+/** Types of boxes with which a file may end, or before which it may be cut. */
+const LAST_TYPES = "ftyp moov moof mdat mfra free skip wide meta udta uuid sidx styp emsg".split(
+  " ",
+);
+
 /** Offset, in version 1 of a sample entry, of the number of samples in a block. */
 const SAMPLES_AT = 28;
 /** Offset, in version 1 of a sample entry, of the number of bytes in a block. */
@@ -180,7 +185,10 @@ export function* readMp4Frames(
     if (size > 0) yield file.subarray(offset, offset + size);
   }
   const last = [...root.children()].at(-1);
-  if (last?.isCut) decoding.onTruncated(`its last box, ${last.type}, is cut`);
+  // Other bytes after the boxes are not a part of the file.
+  if (last?.isCut && LAST_TYPES.includes(last.type)) {
+    decoding.onTruncated(`its last box, ${last.type}, is cut`);
+  }
 }
 
 function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRange> {

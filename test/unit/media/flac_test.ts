@@ -42,6 +42,7 @@ Deno.test("decodeAudio() reads a FLAC file to its end if tags follow", async () 
     "APE": text("APETAGEX".padEnd(400, "x")),
     "ID3v2": text("ID3".padEnd(400, "x")),
     "zeros": new Uint8Array(1000),
+    "other bytes": text("what another program has put here ".repeat(30)),
   };
   for (const [name, tail] of Object.entries(tails)) {
     const decoded = await decodeWhole(new Uint8Array([...flac, ...tail]));

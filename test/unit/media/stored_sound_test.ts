@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { assertClose } from "../../fixtures/engine/compare_values.ts";
+import { decodeAlac } from "../../../src/media/audio/alac.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { HearthError } from "../../../src/base/errors.ts";
 import { joinBytes } from "../../../src/base/bytes.ts";
@@ -82,10 +83,35 @@ Deno.test("decodeAudio() reads WAV whose samples of 24 bits are stored in 32", a
   assertClose(await decodeWhole(file), values, { abs: 1e-6 });
 });
 
-Deno.test("decodeAudio() reads WAV after an ID3 tag", async () => {
-  const wav = readFixture("speech.wav");
-  const tag = Uint8Array.of(0x49, 0x44, 0x33, 3, 0, 0, 0, 0, 0, 20, ...new Uint8Array(20));
-  assertClose(await decodeWhole(joinBytes([tag, wav])), await decodeWhole(wav), { abs: 0 });
+for (
+  const name of ["../speech.wav", "s16be.caf", "s16be.au", "../speech_48k_stereo.opus", "s16le.mkv"]
+) {
+  Deno.test(`decodeAudio() reads ${name} after an ID3 tag`, async () => {
+    const file = Deno.readFileSync(new URL(name, folder));
+    const tag = Uint8Array.of(0x49, 0x44, 0x33, 3, 0, 0, 0, 0, 0, 20, ...new Uint8Array(20));
+    assertClose(await decodeWhole(joinBytes([tag, file])), await decodeWhole(file), { abs: 0 });
+  });
+}
+
+Deno.test("decodeAlac() leaves out damaged packets", async () => {
+  const file = Deno.readFileSync(new URL("alac.caf", folder));
+  const readChunk = (type: string) => {
+    const at = new TextDecoder("latin1").decode(file).indexOf(type) + 4;
+    return file.subarray(at + 8, at + 8 + Number(new DataView(file.buffer).getBigInt64(at)));
+  };
+  const packet = readChunk("data").subarray(4);
+  const packets = [packet, packet.subarray(0, -20), packet];
+  const sounds = await Array.fromAsync(decodeAlac(readChunk("kuki"), packets));
+  assert.equal(sounds.length, 2);
+  assertClose(sounds[1]!.channels[0]!, sounds[0]!.channels[0]!, { abs: 0 });
+});
+
+Deno.test("decodeAudio() does not take a tag after the boxes of MP4 for a cut", async () => {
+  const file = readFixture("speech_44k_stereo.m4a");
+  const tagged = joinBytes([file, new TextEncoder().encode("TAG".padEnd(128, "x"))]);
+  const onTruncated = (message: string) => assert.fail(message);
+  const sound = decodeAudio(tagged, { sampleRateHz: 44_100, onTruncated });
+  for await (const chunk of sound) assert.ok(chunk.length >= 0);
 });
 
 /** Files of each container that is readable from its beginning. */
