@@ -10,6 +10,8 @@ import type { ToolFunction } from "../../task.ts";
 export interface CallSink {
   /** Text outside of calls. */
   text(text: string): void;
+  /** Reasoning, in formats whose calls and reasoning share their markup; `undefined` at its end. */
+  think(text: string | undefined): void;
   /** A call begins. */
   begin(name: string): void;
   /** The next chunk of the call's arguments, as JSON. */
@@ -24,6 +26,8 @@ export interface CallParsing {
   readonly sink: CallSink;
   /** The available functions, by name. */
   readonly functions: ReadonlyMap<string, ToolFunction>;
+  /** Whether the prompt ends within a message that the answer continues. */
+  readonly isBegun?: boolean | undefined;
 }
 
 /** The markup around calls, as grammars need it. */
@@ -58,6 +62,8 @@ export interface CallFormat {
   readonly writeCall?: (name: string, values: unknown) => string;
   /** Parses an answer from its beginning to its end. */
   parse(parsing: CallParsing): Parsing;
+  /** The text before an answer without calls, in formats that name the channel of each message. */
+  readonly finalHead?: string;
   readonly markup: CallMarkup;
 }
 

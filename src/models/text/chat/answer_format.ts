@@ -75,6 +75,8 @@ export interface AnswerFormat {
     readonly isIgnored: boolean;
     /** Whether an answer may hold more than one call; true if absent. */
     readonly isParallel?: boolean | undefined;
+    /** Whether the prompt ends within a message that the answer continues. */
+    readonly isBegun?: boolean | undefined;
   } | undefined;
 }
 
@@ -84,15 +86,23 @@ export function detectAnswerFormat(
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
 ): AnswerFormat {
   if (template === undefined || raw !== undefined) return {};
-  const markers = findReasoningMarkers(template.source);
   const continues = options?.continuesFinalMessage === true;
+  const callFormat = detectCallFormat(template.source);
+  if (callFormat.finalHead !== undefined) {
+    const { functions = [], choice = "none", isParallel } = tools ?? {};
+    const isIgnored = choice === "none";
+    return {
+      calls: { format: callFormat, functions, isIgnored, isParallel, isBegun: continues },
+    };
+  }
+  const markers = findReasoningMarkers(template.source);
   const reasoning = markers &&
     { markers, state: findReasoningState(prompt, { markers, continues }) };
   return {
     reasoning: reasoning && mayBeChoice(reasoning, grammar) ? undefined : reasoning,
     calls: tools && tools.functions.length > 0
       ? {
-        format: detectCallFormat(template.source),
+        format: callFormat,
         functions: tools.functions,
         isIgnored: tools.choice === "none",
         isParallel: tools.isParallel,
@@ -138,7 +148,7 @@ export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSp
   const markup = format.calls?.format.markup;
   const { grammar, tools } = task;
   if (tools === undefined || markup === undefined || tools.choice === "none") {
-    return grammar && allowReasoning(grammar, format);
+    return grammar && allowReasoning(toFinal(grammar, format), format);
   }
   if (tools.choice === "auto") return makeAutoGrammar({ grammar, tools, markup, format });
   const functions = tools.functions.map((called) => ({ ...called, strict: true }));
@@ -164,7 +174,8 @@ function makeAutoGrammar(
   }));
   const bound = { ...tools, functions };
   if (grammar !== undefined) {
-    const options = [makeForcedCalls({ ...bound, choice: "required" }, markup), grammar];
+    const calls = makeForcedCalls({ ...bound, choice: "required" }, markup);
+    const options = [calls, toFinal(grammar, format)];
     return allowReasoning({ kind: "any_of", options }, format);
   }
   if (!functions.some(({ strict }) => strict)) return undefined;
@@ -194,7 +205,20 @@ function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   return [call, { kind: "repeat", item: another, min: 0 }];
 }
 
-function allowReasoning(grammar: GrammarSpec, { reasoning }: AnswerFormat): GrammarSpec {
+/** Puts a grammar for text into the channel for text, if the format has channels. */
+function toFinal(grammar: GrammarSpec, { calls }: AnswerFormat): GrammarSpec {
+  const { format: { finalHead } = {}, isBegun } = calls ?? {};
+  return finalHead === undefined || isBegun ? grammar : sequence(text(finalHead), grammar);
+}
+
+function allowReasoning(grammar: GrammarSpec, { reasoning, calls }: AnswerFormat): GrammarSpec {
+  if (calls?.format.finalHead !== undefined) {
+    if (calls.isBegun) return grammar;
+    const thought = text("<|channel|>analysis<|message|>");
+    const next = text("<|start|>assistant");
+    const thinks = sequence(thought, { kind: "until", ending: "<|end|>" }, next, grammar);
+    return { kind: "any_of", options: [thinks, grammar] };
+  }
   if (reasoning === undefined || reasoning.state === "is_closed") return grammar;
   const { open, close } = reasoning.markers;
   const rest: GrammarSpec[] = [{ kind: "until", ending: close }, BREAK, grammar];

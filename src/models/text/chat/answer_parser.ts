@@ -92,18 +92,16 @@ export class AnswerParser {
     const reader = this.#reader;
     const { reasoning, calls } = this.#format;
     if (reasoning !== undefined && (yield* this.#findReasoning(reasoning))) {
-      this.#isReasoning = true;
-      this.#trimsStart = true;
+      this.#think("");
       const ending = yield* reader.until([reasoning.markers.close], (text) => this.#think(text));
-      this.#space = "";
-      this.#isReasoning = ending === undefined;
-      this.#trimsStart = true;
+      if (ending === undefined) this.#space = "";
+      else this.#think(undefined);
     }
     if (calls === undefined) yield* reader.until([], (text) => this.#say(text));
     else {
       const functions = new Map(calls.functions.map((each) => [each.name, each]));
       const sink = calls.isIgnored ? this.#ignoringSink() : this.#callSink(calls.format);
-      yield* calls.format.parse({ reader, sink, functions });
+      yield* calls.format.parse({ reader, sink, functions, isBegun: calls.isBegun });
     }
   }
 
@@ -118,10 +116,17 @@ export class AnswerParser {
     return false;
   }
 
-  #think(text: string): void {
+  /** Adds reasoning; `undefined` ends it. */
+  readonly #think = (text: string | undefined): void => {
+    if (text === undefined || !this.#isReasoning) {
+      this.#isReasoning = text !== undefined;
+      this.#space = "";
+      this.#trimsStart = true;
+    }
+    if (text === undefined) return;
     const shown = this.#holdSpace(this.#trimStart(text));
     if (shown !== "") this.#last().reasoning += shown;
-  }
+  };
 
   readonly #say = (text: string): void => {
     const trimmed = this.#trimStart(text);
@@ -168,6 +173,7 @@ export class AnswerParser {
       text: (text) => {
         if (!this.isOver) this.#say(text);
       },
+      think: this.#think,
       begin: (name) => {
         if (this.isOver) return;
         this.#space = "";
@@ -194,7 +200,8 @@ export class AnswerParser {
 
   #ignoringSink(): CallSink {
     const nothing = () => {};
-    return { text: this.#say, begin: () => void (this.#space = ""), write: nothing, end: nothing };
+    const begin = () => void (this.#space = "");
+    return { text: this.#say, think: this.#think, begin, write: nothing, end: nothing };
   }
 
   #take(): readonly AnswerDelta[] {

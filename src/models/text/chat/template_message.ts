@@ -18,6 +18,7 @@ import {
   DEEPSEEK,
   DEEPSEEK_V31,
   GRANITE,
+  HARMONY,
   HERMES,
   MISTRAL,
   MISTRAL_ARGS,
@@ -198,6 +199,7 @@ function requireTools(template: Template | undefined, param: string): void {
 
 /** All call formats, the more specific ones first. */
 export const CALL_FORMATS: readonly CallFormat[] = [
+  HARMONY,
   GEMMA,
   FUNCTION_GEMMA,
   DEEPSEEK_V31,

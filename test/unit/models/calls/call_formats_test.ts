@@ -212,6 +212,8 @@ Deno.test("call formats are each detected from their template", () => {
     deepseek_v31: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
     function_gemma: "<start_function_call>call:",
     gemma: "<|tool_call>call:",
+    harmony:
+      "<|start|>assistant<|channel|>final<|message|>{% for t in tools %}<|channel|>commentary to=",
   };
   for (const [name, template] of Object.entries(templates)) {
     assert.equal(detectCallFormat(template).name, name);

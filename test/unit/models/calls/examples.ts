@@ -288,6 +288,25 @@ export const EXAMPLES: readonly Example[] = [
     [PARIS, TOKYO],
     "Well.",
   ),
+  // gpt-oss
+  of(
+    "harmony",
+    '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}<|call|>',
+    [PARIS],
+  ),
+  of(
+    "harmony",
+    "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather " +
+      `<|constrain|>json<|message|>${FULL_JSON}<|call|><|start|>assistant to=functions.ping<|channel|>commentary json` +
+      "<|message|>{}<|call|>",
+    [FULL, PING],
+    "I look.",
+  ),
+  of(
+    "harmony",
+    ' to=functions.get_time<|channel|>commentary <|constrain|>json<|message|>{"city": "Tokyo"}',
+    [TOKYO],
+  ),
   // FunctionGemma
   of(
     "function_gemma",
@@ -327,5 +346,6 @@ export const NO_CALLS: readonly Pick<Example, "format" | "answer">[] = [
   { format: "phi", answer: "Import functools and use functools.reduce." },
   { format: "smollm3", answer: "Run <code>print(1)</code>." },
   { format: "deepseek", answer: "<｜tool▁calls▁begin｜>nothing" },
+  { format: "harmony", answer: "Write to=functions.f in a < b |>." },
   { format: "gemma", answer: "<|tool_call>nothing<tool_call|>" },
 ];

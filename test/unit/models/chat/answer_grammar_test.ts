@@ -57,6 +57,9 @@ function follow(task: ChatTask, form: AnswerFormat, text: string) {
 
 /** An answer in each format: a call of `get_weather`, then one of `ping`. */
 const ANSWERS: Readonly<Record<string, string>> = {
+  harmony: "<|channel|>analysis<|message|>Well.<|end|><|start|>assistant" +
+    '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris", "days": 2}<|call|>' +
+    "<|start|>assistant<|channel|>commentary to=functions.ping <|constrain|>json<|message|>{}",
   hermes:
     '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>',
   qwen_xml:
@@ -304,4 +307,26 @@ Deno.test("toAnswerGrammar() with auto and a response format accepts a call or t
   assert.equal(follow(task, makeForm(hermes), "yes").isWhole, true);
   assert.equal(follow(task, makeForm(hermes), ANSWERS["hermes"]!).isWhole, true);
   assert.equal(follow(task, makeForm(hermes), "perhaps").isWhole, false);
+});
+
+Deno.test("toAnswerGrammar() puts a requested format into gpt-oss's channel for text", () => {
+  const harmony = CALL_FORMATS.find(({ name }) => name === "harmony")!;
+  const task = makeTask({});
+  const chosen: ChatTask = {
+    ...task,
+    tools: undefined,
+    grammar: { kind: "choice", choices: ["yes", "no"] },
+  };
+  const isWhole = (answer: string, form = makeForm(harmony)) =>
+    follow(chosen, form, answer).isWhole;
+  const [thought, head] = [
+    "<|channel|>analysis<|message|>Hm.<|end|>",
+    "<|channel|>final<|message|>",
+  ];
+  assert.equal(isWhole(`${head}yes`), true);
+  assert.equal(isWhole(`${thought}<|start|>assistant${head}no`), true);
+  assert.equal(isWhole("yes"), false);
+  assert.equal(isWhole(`${thought}yes`), false);
+  const begun = { ...makeForm(harmony).calls!, isBegun: true };
+  assert.equal(isWhole("yes", { calls: begun }), true);
 });

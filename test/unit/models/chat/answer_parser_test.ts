@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HERMES } from "../../../../src/models/text/calls/formats/json.ts";
+import { HARMONY, HERMES } from "../../../../src/models/text/calls/formats/json.ts";
 import type { AnswerFormat } from "../../../../src/models/text/chat/answer_format.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
@@ -23,6 +23,11 @@ const withCalls = {
   ...may,
   calls: { format: HERMES, functions: [{ name: "f" }], isIgnored: false },
 } as const;
+
+const harmony = (isBegun = false) => ({
+  calls: { format: HARMONY, functions: [{ name: "f" }], isIgnored: false, isBegun },
+});
+const THOUGHT = "<|channel|>analysis<|message|> Hm.\n\nYes. <|end|><|start|>assistant";
 
 const CASES: readonly [AnswerFormat, string, ReturnType<typeof parse>][] = [
   [may, "<think>\nHm.\n\nYes. \n</think>\n\nHello.\n", {
@@ -51,6 +56,25 @@ const CASES: readonly [AnswerFormat, string, ReturnType<typeof parse>][] = [
       calls: [],
     },
   ],
+  [harmony(), `${THOUGHT}<|channel|>final<|message|>Hello.\n`, {
+    reasoning: "Hm.\n\nYes.",
+    text: "Hello.\n",
+    calls: [],
+  }],
+  [
+    harmony(),
+    `${THOUGHT}<|channel|>commentary<|message|>I call. <|end|><|start|>assistant` +
+    "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+    { reasoning: "Hm.\n\nYes.", text: "I call.", calls: ["f"] },
+  ],
+  [harmony(), `${THOUGHT}<|channel|>fin`, { reasoning: "Hm.\n\nYes.", text: "", calls: [] }],
+  [harmony(), "<|channel|>analysis<|message|>It was cut", {
+    reasoning: "It was cut",
+    text: "",
+    calls: [],
+  }],
+  [harmony(), "Hello <there>.", { reasoning: "", text: "Hello <there>.", calls: [] }],
+  [harmony(true), " there.<|return|>", { reasoning: "", text: " there.", calls: [] }],
   [withCalls, "Hello. \n", { reasoning: "", text: "Hello. \n", calls: [] }],
 ];
 

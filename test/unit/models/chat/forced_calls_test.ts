@@ -118,7 +118,7 @@ const REFERRING = {
 Deno.test("forced calls fit schemas with references, lists and patterns, in every format", () => {
   const random = new Random(22);
   for (const format of CALL_FORMATS) {
-    const numCalls = checkWalks(format, { parameters: REFERRING, random, numWalks: 8 });
+    const numCalls = checkWalks(format, { parameters: REFERRING, random, numWalks: 16 });
     assert.ok(numCalls > 2, `${format.name}: only ${numCalls}`);
   }
 });

@@ -177,6 +177,74 @@ function* readDeepSeek({ reader, sink }: CallParsing): Parsing<boolean> {
   }
 }
 
+const [MESSAGE_START, CHANNEL, MESSAGE] = ["<|start|>", "<|channel|>", "<|message|>"];
+const MESSAGE_ENDS = ["<|end|>", "<|call|>", "<|return|>"];
+
+/**
+ * gpt-oss: messages in channels, for reasoning (`analysis`), text (`final`) and calls:
+ * `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>`.
+ *
+ * @see https://cookbook.openai.com/articles/openai-harmony
+ */
+export const HARMONY: CallFormat = {
+  name: "harmony",
+  matches: (template) => template.includes(CHANNEL) && template.includes(MESSAGE),
+  markers: [MESSAGE_START, CHANNEL, MESSAGE, "<|constrain|>", ...MESSAGE_ENDS],
+  finalHead: `${CHANNEL}final${MESSAGE}`,
+  parse: readHarmony,
+  markup: {
+    trigger: `${CHANNEL}commentary to=functions.`,
+    open: "",
+    separator: `<|call|>${MESSAGE_START}assistant${CHANNEL}commentary to=functions.`,
+    close: "",
+    call: (called, param) =>
+      makeArgumentsCallGrammar(called, {
+        param,
+        head: `${called.name} <|constrain|>json${MESSAGE}`,
+        tail: "",
+      }),
+  },
+};
+
+/** Parses messages. The first one's header is complete if the prompt ends within it. */
+function* readHarmony({ reader, sink, isBegun = false }: CallParsing): Parsing {
+  const sees = function* (wanted: string) {
+    const { position } = reader;
+    const isNext = yield* reader.take(wanted);
+    reader.moveTo(position);
+    return isNext;
+  };
+  for (let isFirst = true;; isFirst = false) {
+    let header = "";
+    const hasHeader = !(isFirst && isBegun) &&
+      ((yield* sees(CHANNEL)) || (yield* sees(MESSAGE_START)) ||
+        (isFirst && (yield* sees(" to="))));
+    if (reader.isCutShort) return;
+    if (hasHeader) {
+      const found = yield* reader.until([MESSAGE], (text) => header += text);
+      // What follows a message without being one is markup.
+      if (found === undefined) return;
+    }
+    const name = /\bto=(?:functions\.)?([\w.:/-]+)/.exec(header)?.[1];
+    const isThought = /<\|channel\|>\s*analysis/.test(header);
+    if (name !== undefined) {
+      sink.begin(name);
+      yield* reader.skipSpace();
+      yield* readArguments(reader, sink.write);
+      sink.end();
+    }
+    const show = name !== undefined
+      ? () => {}
+      : isThought
+      ? (text: string) => sink.think(text)
+      : (text: string) => sink.text(text);
+    const end = yield* reader.until([...MESSAGE_ENDS, MESSAGE_START, CHANNEL], show);
+    if (isThought && name === undefined && end !== undefined) sink.think(undefined);
+    if (end === undefined) return;
+    if (!MESSAGE_ENDS.includes(end)) reader.moveTo(reader.position - end.length);
+  }
+}
+
 const [TOOL_CALLS, ARGS, CALL_ID] = ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"];
 const ID_LENGTH = 9;
 const ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
