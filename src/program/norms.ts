@@ -20,7 +20,7 @@ import {
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { EPSILON, findSquared, isOfRows } from "../graph/rewrite/plain_norms.ts";
+import { EPSILON, findCentred, findMean, findSquared } from "../graph/rewrite/plain_norms.ts";
 
 const CASTS = new Set(["Cast"]);
 
@@ -173,19 +173,10 @@ function findUnderRoot(index: GraphIndex, name: string, power: 1 | -1): string |
   return isInverse ? findUnderRoot(index, exponent!, 1) : undefined;
 }
 
-/** Matches `x - mean(x)` of a layer norm. For any other tensor the norm is the root mean square of the tensor. */
+/** A layer norm's tensor, if `name` is `x - mean(x)`. For any other tensor the norm is its root mean square. */
 function matchCentred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
-  const node = index.producers.get(name);
-  const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
-  const meant = mean && findMean(index, mean);
-  const isCentred = meant && followBack(index, meant, CASTS) === followBack(index, input!, CASTS);
-  return isCentred
-    ? { kind: "layer", input: followBack(index, input!, CASTS) }
-    : { kind: "rms", input: name };
-}
-
-/** Finds the tensor whose mean along the last axis is `name`. */
-function findMean(index: GraphIndex, name: string): string | undefined {
-  const node = index.producers.get(name);
-  return node?.opType === "ReduceMean" && isOfRows(index, node) ? node.inputs[0] : undefined;
+  const input = findCentred(index, name);
+  return input === undefined
+    ? { kind: "rms", input: name }
+    : { kind: "layer", input: followBack(index, input, CASTS) };
 }

@@ -259,17 +259,18 @@ const attendToOneHead: AddAttention = (graph, layer) => {
   return graph.add("Reshape", [mixed, graph.ints([1, -1, heads * headDim])]);
 };
 
-/** Embeddings of tokens and of positions in 8 bits, as in GPT-2; the ids are reshaped first. */
+/** Embeddings of tokens and of positions in 8 bits, as in GPT-2 and BioGPT; the ids are reshaped first. */
 function embedWithPositions(graph: DecoderBuilder): string {
   const { hidden } = graph.sizes;
   const rows = embedLevels(graph, graph.add("Reshape", ["input_ids", graph.ints([1, -1])]));
-  const levels = Uint8Array.from({ length: MAX_POSITIONS * hidden }, (_, i) => (i * 53) % 256);
+  const numRows = MAX_POSITIONS + 2;
+  const levels = Uint8Array.from({ length: numRows * hidden }, (_, i) => (i * 53) % 256);
   const [table, scale, zero] = [
-    constant("places", [MAX_POSITIONS, hidden], levels),
+    constant("places", [numRows, hidden], levels),
     constant("places/scale", [], Float32Array.of(0.004)),
     constant("places/zero", [], Uint8Array.of(131)),
   ].map((each) => graph.constant(each)) as [string, string, string];
-  const taken = graph.add("Gather", [table, "position_ids"]);
+  const taken = graph.add("Gather", [table, graph.add("Add", ["position_ids", graph.ints([2])])]);
   const places = graph.add("DequantizeLinear", [taken, scale, zero]);
   return graph.add("Add", [graph.add("Reshape", [rows, graph.ints([1, -1, hidden])]), places]);
 }
@@ -316,6 +317,17 @@ function normaliseExactly(graph: DecoderBuilder, rows: string): string {
   const inverse = graph.add("Reciprocal", [graph.add("Sqrt", [mean])]);
   const factors = graph.weights([hidden]);
   const normed = graph.add("Mul", [factors, graph.add("Mul", [rows, inverse])]);
+  return graph.add("MatMul", [normed, graph.weights([hidden, hidden])]);
+}
+
+/** A layer norm without factors, in basic operators (OLMo), and a product. */
+function centre(graph: DecoderBuilder, rows: string): string {
+  const { hidden } = graph.sizes;
+  const average = (name: string) => graph.add("ReduceMean", [name, addInts(graph, [-1])]);
+  const centred = graph.add("Sub", [rows, average(rows)]);
+  const variance = average(graph.add("Pow", [centred, graph.float(2)]));
+  const deviation = graph.add("Sqrt", [graph.add("Add", [variance, graph.float(1e-5)])]);
+  const normed = graph.add("Div", [centred, deviation]);
   return graph.add("MatMul", [normed, graph.weights([hidden, hidden])]);
 }
 
@@ -671,6 +683,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "one head of keys, which products do not repeat": {
     attention: attendToOneHead,
     options: { sizes: { kvHeads: 1 } },
+  },
+  "layer norms without factors": {
+    attention: spell("none"),
+    options: { feedForward: centre },
   },
   "norms without an epsilon": {
     attention: spell("none"),

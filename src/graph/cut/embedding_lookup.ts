@@ -6,7 +6,7 @@
  * @module
  */
 import { type GraphCut, rebuildSegment, type Segment, type TensorPort } from "../graph_cut.ts";
-import { sliceRows, type TensorType, toDtypeCode } from "../file/tensor.ts";
+import { countStoredBytes, sliceRows, type TensorType, toDtypeCode } from "../file/tensor.ts";
 import { findLiveNodes, GraphIndex, isIndex } from "../graph_index.ts";
 import {
   type Graph,
@@ -255,9 +255,7 @@ function rewrite(segment: Segment, input: string): Segment {
     if (offset === undefined || node.inputs[1] === input) return [node];
     const rank = findRank(index, node.inputs[1]!, input);
     if (isPacked && (offset !== 0 || rank !== 2)) return [node];
-    const [numRows] = table!.shape as [number];
-    const rows = offset === 0 ? table! : sliceRows(table!, { numRows, from: offset, to: numRows });
-    if (rows === undefined) return [node];
+    const rows = offset === 0 ? table! : dropRows(table!, offset);
     const [output] = node.outputs as [string];
     // The indices may have any shape, but there is one for each token.
     const shape = int64Tensor(`${output}/shape`, [2], [-1, table!.shape[1]!]);
@@ -273,6 +271,20 @@ function rewrite(segment: Segment, input: string): Segment {
   });
   const live = findLiveNodes(nodes, graph.outputs.map(({ name }) => name));
   return rebuildSegment(segment, live, [...constants.values()]);
+}
+
+/** A table without its first rows. */
+function dropRows(table: Tensor, count: number): Tensor {
+  const [numRows, width] = table.shape as [number, number];
+  const sliced = sliceRows(table, { numRows, from: count, to: numRows });
+  if (sliced !== undefined) return sliced;
+  const rowBytes = countStoredBytes(table) / numRows;
+  const length = rowBytes * (numRows - count);
+  const parts = [{ source: table, from: rowBytes * count, length }];
+  return {
+    ...{ ...table, name: `${table.name}/rows from ${count}`, shape: [numRows - count, width] },
+    data: { kind: "rows", numRows: 1, parts, length },
+  };
 }
 
 /**

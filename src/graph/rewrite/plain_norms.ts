@@ -1,6 +1,6 @@
 /**
- * Replaces norms without factors by `SimplifiedLayerNormalization` with constant factors: division by the Euclidean
- * length (`LpNormalization`, or spelled out as `x / √Σx²`), and division by the root mean square.
+ * Replaces norms without factors by operators with constant factors: division by the Euclidean length
+ * (`LpNormalization`, or spelled out as `x / √Σx²`) or by the root mean square, and layer norms (OLMo).
  *
  * @module
  */
@@ -14,7 +14,9 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 import {
+  COPYING,
   eitherInput,
+  followBack,
   type GraphIndex,
   readIntegers,
   readScalar,
@@ -55,8 +57,10 @@ export function normByMeanSquare(probes: Probes): Graph {
     const name = `${output}/factors`;
     factors.push({ name, dtype, shape: [size], data: { kind: "memory", bytes }, rest: [] });
     const epsilon = { float: found.isLength ? found.epsilon / size : found.epsilon };
+    const centred = found.isLength ? undefined : findCentred(index, found.input);
+    const operator = centred ? "LayerNormalization" : "SimplifiedLayerNormalization";
     return {
-      ...makeNode("SimplifiedLayerNormalization", [found.input, name], [output]),
+      ...makeNode(operator, [centred ?? found.input, name], [output]),
       attributes: [attribute("axis", -1), attribute("epsilon", epsilon)],
     };
   });
@@ -118,9 +122,25 @@ function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | u
 }
 
 /** Whether a node only reduces the last axis, and keeps it with size 1. */
-export function isOfRows(index: GraphIndex, node: Node): boolean {
+function isOfRows(index: GraphIndex, node: Node): boolean {
   const axes = readIntsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && axes[0] === -1 && readIntAttribute(node, "keepdims") !== 0;
+}
+
+/** Finds the tensor whose mean along the last axis is `name`. */
+export function findMean(index: GraphIndex, name: string): string | undefined {
+  const node = index.producers.get(name);
+  return node?.opType === "ReduceMean" && isOfRows(index, node) ? node.inputs[0] : undefined;
+}
+
+/** Finds `x` if a tensor is `x - mean(x)`, as in layer norms. */
+export function findCentred(index: GraphIndex, name: string): string | undefined {
+  const node = index.producers.get(name);
+  const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
+  const meant = mean && findMean(index, mean);
+  return meant && followBack(index, meant, COPYING) === followBack(index, input!, COPYING)
+    ? input
+    : undefined;
 }
 
 /** Finds the tensor whose squares a tensor holds. */
