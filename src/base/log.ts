@@ -150,8 +150,8 @@ function describe(value: unknown): unknown {
 }
 
 /**
- * Formats `name=value`. The value is quoted if it contains spaces, quotes or equals signs; a stack keeps its line
- * breaks.
+ * Formats `name=value`. The value is quoted if it is empty or contains spaces, quotes, equals signs or control
+ * characters; a stack keeps its line breaks.
  */
 function formatField(name: string, value: unknown): string {
   const plain = describe(value);

@@ -22,7 +22,7 @@ const MAX_CHECKS = 16;
 /** How often memory that was freed without a collection is returned. */
 const TRIM_EVERY_MS = 20_000;
 
-/** Decides when a thread's garbage is worth a collection. Pure. */
+/** Decides when a thread's garbage is worth a collection. */
 export class CollectionSchedule {
   /** Bytes in use after the last collection. */
   #keptBytes = 0;

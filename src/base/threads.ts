@@ -15,7 +15,7 @@ interface ThreadOptions {
   readonly workerData: unknown;
   /** Ports that `workerData` contains, to be transferred. */
   readonly ports?: readonly MessagePort[];
-  /** Whether the process stays alive until the thread has ended. */
+  /** Whether the process stays alive until the thread has ended; of use only on the main thread. */
   readonly isAwaited?: boolean;
   /**
    * Called once when the thread has ended, or has posted the reason why it will end. `failure` is that reason, or the

@@ -237,7 +237,7 @@ function decodePackets(
       throw new UnreadSoundError(
         `The CAF file's sound is ${
           nameFourCharacters(format)
-        }; PCM, A-law, mu-law, ADPCM, GSM 6.10, Apple Lossless, FLAC, AAC, Opus or MP3 is expected.`,
+        }; PCM, A-law, mu-law, ADPCM, GSM 6.10, Apple Lossless, FLAC, AAC, Opus, MP2 or MP3 is expected.`,
       );
   }
 }

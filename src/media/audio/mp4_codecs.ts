@@ -85,7 +85,7 @@ function requireBox({ type, details }: SampleEntry, wanted: string): Box {
 /**
  * Decodes a track's frames.
  *
- * @param options.skipSeconds what the edit list trims at the beginning afterwards.
+ * @param options.skipSeconds duration that the edit list trims from the beginning after decoding.
  * @throws {HearthError} `invalid_media` when the codec is not supported.
  */
 export function decodeMp4(
@@ -121,7 +121,7 @@ export function decodeMp4(
       const name = UNREAD_TYPES[entry.type] === undefined ? "" : ` (${UNREAD_TYPES[entry.type]})`;
       throw new UnreadSoundError(
         `The MP4 file's sound is ${nameFourCharacters(entry.type)}${name}; ` +
-          "AAC, MP3, Opus, FLAC, Apple Lossless, PCM, A-law, mu-law, ADPCM or GSM 6.10 is expected.",
+          "AAC, MP2, MP3, Opus, FLAC, Apple Lossless, PCM, A-law, mu-law, ADPCM or GSM 6.10 is expected.",
       );
     }
   }

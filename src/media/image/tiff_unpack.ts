@@ -175,11 +175,11 @@ const SHARING_PIXELS = [2, 2] as const;
 const SEPARATE_PLANES = 2;
 
 /**
- * The unpacker for YCbCr whose pixels share colours (TIFF 6.0, section 21): the brightness of each pixel of a block,
- * row by row, then one Cb and one Cr for the block.
+ * Makes the unpacker for YCbCr whose pixels share colours (TIFF 6.0, section 21). A block holds the brightness of each
+ * of its pixels, row by row, then one Cb and one Cr.
  *
  * @returns `unpack` itself for other files.
- * @throws {HearthError} `invalid_media` when the samples lie in planes.
+ * @throws {HearthError} `invalid_media` when the samples lie in planes, or the block's size is invalid.
  */
 function makeChromaUnpacker(unpack: Unpacker, tags: TiffTags, tileWidth: number): Unpacker {
   if (tags.get(TIFF_TAG.photometric)?.[0] !== PHOTOMETRIC.yCbCr) return unpack;
