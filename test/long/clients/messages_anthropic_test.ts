@@ -345,7 +345,7 @@ Deno.test("anthropic: thinking has separate blocks", async () => {
   assert.equal(readText(thought), "The capital of France is Paris.");
 });
 
-Deno.test("anthropic: an answer follows its output format, with this client's and ai-sdk's field", async () => {
+Deno.test("anthropic: an answer has the requested output format, in this client's field and in ai-sdk's", async () => {
   const schema = {
     type: "object",
     properties: { city: { enum: ["Rome", "Oslo"] }, size: { type: "integer" } },

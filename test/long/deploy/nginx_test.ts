@@ -232,7 +232,11 @@ Deno.test(
       used.key.add(replicaOfKey);
       assert.equal(await send({ messages: [later[3]], prompt_cache_key }), replicaOfKey);
     }
-    assert.deepEqual([used.key.size, used.beginning.size], [2, 2], "both replicas have some");
+    assert.deepEqual(
+      [used.key.size, used.beginning.size],
+      [2, 2],
+      "both replicas have some of the conversations",
+    );
   },
 );
 

@@ -79,7 +79,7 @@ const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly numbe
   // First the position, its sum with the token, and queries, keys and values. Then the output and the queries to the
   // encoder. Then the output, two products of the MLP, and the next layer's queries, keys and values.
   ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
-  // More, because the attentions' inputs and outputs are cast: they are f32.
+  // More, because casts surround the attentions, which are in f32.
   ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
 ];
 

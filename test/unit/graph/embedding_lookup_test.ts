@@ -102,7 +102,7 @@ Deno.test("takeEmbedding() does not change a cut whose ids are not only looked u
   assert.equal(takeEmbedding(result.cut), result.cut);
 });
 
-Deno.test("takeLookup() does not change graphs whose ids have other readers, or two tables", async () => {
+Deno.test("takeLookup() does not change graphs whose ids have other readers, or that have two tables", async () => {
   const build = async (second: Parameters<typeof makeNode>) => {
     const files = inMemory(buildModel({
       nodes: [makeNode("Gather", ["table", "ids"], ["rows"]), makeNode(...second)],
