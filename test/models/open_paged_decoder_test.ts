@@ -84,6 +84,27 @@ Deno.test("openPagedDecoder() frees attention and segments when the embeddings c
   assert.deepEqual(opened, opened.toSorted((a, b) => b - a));
 });
 
+Deno.test("openPagedDecoder() refuses embeddings of another export, and frees them", async () => {
+  await using files = new FolderFiles(EXPORTS);
+  const options = await readExport(files);
+  const { cut } = options;
+  let numReleased = 0;
+  const session: GraphSession = {
+    inputs: [],
+    outputs: [],
+    run: () => Promise.reject(new Error("not reached")),
+    release: () => Promise.resolve(void numReleased++),
+  };
+  const opening = openPagedDecoder({
+    ...options,
+    backend: new CpuBackend(),
+    cut: { ...cut, tokens: { ...cut.tokens, kind: "embeddings" } },
+    openEmbedding: () => Promise.resolve(session),
+  });
+  await assert.rejects(opening, { name: "StartupError", message: /not come from the same export/ });
+  assert.equal(numReleased, 1);
+});
+
 Deno.test("openPagedDecoder() does not compile a decoder with too many weights in f32", async () => {
   await using files = new FolderFiles(EXPORTS);
   const options = await readExport(files);

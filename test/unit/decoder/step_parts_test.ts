@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { StepBatch } from "../../../src/decoder/decoder.ts";
-import { divideStep } from "../../../src/decoder/step_division.ts";
+import { divideStep, StepSlices } from "../../../src/decoder/step_division.ts";
 
 const BLOCKS = 2;
 
@@ -91,4 +91,49 @@ Deno.test("divideStep() keeps the order of sequences if a prompt comes between t
     parts.map(({ lowering, batch }) => [lowering, batch.sequences[0]!.sequenceId]),
     [["few", 0], ["many", 1], ["few", 2]],
   );
+});
+
+/** Divides work whose unit takes a millisecond, if that is known. @returns the first slice, and counts. */
+async function slice(
+  work: { length: number; least: number; most?: number; weight?: number; numInner?: number },
+  { remainingMs, isKnown = true }: { remainingMs: number; isKnown?: boolean },
+) {
+  const key = {};
+  const slices: number[][] = [];
+  const counts = { pauses: 0, resumes: 0 };
+  const endPart = () => {
+    counts.pauses++;
+    return Promise.resolve();
+  };
+  const onResume = () => counts.resumes++;
+  const times = new WeakMap<object, number>(isKnown ? [[key, 1]] : []);
+  const options = { suspension: { remainingMs, endPart }, times, divides: true, onResume };
+  await new StepSlices(options).divide({ key, ...work }, (first, end) => {
+    slices.push([first, end]);
+  });
+  assert.equal(counts.resumes, counts.pauses);
+  return { first: slices[0], end: slices.at(-1)![1], numSlices: slices.length, ...counts };
+}
+
+Deno.test("StepSlices.divide() runs as much as fits before the suspension, in multiples of the least part", async () => {
+  const work = { length: 40, least: 4 };
+  const { first, end } = await slice(work, { remainingMs: 11 });
+  assert.deepEqual([first, end], [[0, 8], 40]);
+  const ofWork = async (changes: Partial<typeof work> & Record<string, number>, ms: number) =>
+    (await slice({ ...work, ...changes }, { remainingMs: ms })).first;
+  assert.deepEqual(await ofWork({}, 0), [0, 4], "at least one part");
+  assert.deepEqual(await ofWork({ most: 6 }, 11), [0, 6]);
+  assert.deepEqual(await ofWork({ weight: 2 }, 16), [0, 8]);
+  assert.deepEqual(await ofWork({ numInner: 2 }, 4), [0, 8]);
+  assert.deepEqual(await ofWork({ length: 11 }, 8), [0, 11], "no remainder below the least part");
+  assert.deepEqual(await ofWork({ length: 12 }, 8), [0, 8], "a remainder of the least part");
+  const unknown = await slice(work, { remainingMs: 11, isKnown: false });
+  assert.deepEqual(unknown.first, [0, 4], "work that was never timed");
+});
+
+Deno.test("StepSlices.divide() pauses between parts only", async () => {
+  const whole = await slice({ length: 40, least: 4 }, { remainingMs: Infinity });
+  assert.deepEqual([whole.first, whole.pauses], [[0, 40], 0]);
+  const { numSlices, pauses } = await slice({ length: 40, least: 4 }, { remainingMs: 0 });
+  assert.equal(pauses, numSlices - 1);
 });
