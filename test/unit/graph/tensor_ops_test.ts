@@ -15,6 +15,15 @@ function resizeModel(mode: string): Uint8Array {
   return buildModel({ nodes: [node], inputs: [PICTURES, sizes], outputs: [RESULT], opset: 20 });
 }
 
+function sliceModel(): Uint8Array {
+  return buildModel({
+    nodes: [makeNode("Slice", ["x", "s", "e", "a", "t"], ["y"])],
+    inputs: [PICTURES, ints("s"), ints("e"), ints("a"), ints("t")],
+    outputs: [RESULT],
+    opset: 13,
+  });
+}
+
 function int64(...values: number[]): Tensor {
   return new Tensor("int64", BigInt64Array.from(values, BigInt), [values.length]);
 }
@@ -51,13 +60,23 @@ Deno.test("openTensorOp() resizes like ONNX Runtime, larger, smaller and to a po
   }
 });
 
-Deno.test("openTensorOp() slices like ONNX Runtime, also counted from the end", async () => {
-  const model = buildModel({
-    nodes: [makeNode("Slice", ["x", "s", "e", "a", "t"], ["y"])],
-    inputs: [PICTURES, ints("s"), ints("e"), ints("a"), ints("t")],
-    outputs: [RESULT],
-    opset: 13,
+Deno.test("openTensorOp() refuses to resize other axes, and to slice with other steps than 1", async () => {
+  const x = noise([2, 3, 6, 7]);
+  const resize = (await openTensorOp(resizeModel("linear")))!;
+  await assert.rejects(async () => await resize.run({ x, s: int64(2, 4, 6, 7) }), {
+    name: "RangeError",
+    message: /height and width .*\[2,3,6,7\] to \[2,4,6,7\]/,
   });
+  const slice = (await openTensorOp(sliceModel()))!;
+  const feeds = { x, s: int64(0), e: int64(6), a: int64(2), t: int64(2) };
+  await assert.rejects(async () => await slice.run(feeds), {
+    name: "RangeError",
+    message: /steps of 1 .*\[2\]/,
+  });
+});
+
+Deno.test("openTensorOp() slices like ONNX Runtime, also counted from the end", async () => {
+  const model = sliceModel();
   for (const [s, e] of [[[1, 2], [4, 6]], [[0, -3], [100, -1]], [[5, 6], [6, 7]]] as const) {
     await assertSameAsRuntime(model, {
       x: noise([2, 3, 6, 7]),
