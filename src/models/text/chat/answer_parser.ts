@@ -91,6 +91,7 @@ export class AnswerParser {
   *#read(): Parsing {
     const reader = this.#reader;
     const { reasoning, calls } = this.#format;
+    if (reasoning?.state === "is_open") this.#think("");
     if (reasoning !== undefined && (yield* this.#findReasoning(reasoning))) {
       this.#think("");
       const ending = yield* reader.until([reasoning.markers.close], (text) => this.#think(text));
@@ -107,11 +108,11 @@ export class AnswerParser {
 
   /** Finds out whether the answer begins with reasoning. */
   *#findReasoning({ markers, state }: NonNullable<AnswerFormat["reasoning"]>): Parsing<boolean> {
-    if (state === "is_open") return true;
     const reader = this.#reader;
     const start = reader.position;
     yield* reader.skipSpace();
-    if (yield* reader.take(markers.open)) return true;
+    // Some models open a block that the prompt has opened already.
+    if ((yield* reader.take(markers.open)) || state === "is_open") return true;
     reader.moveTo(start);
     return false;
   }

@@ -41,6 +41,7 @@ const CASES: readonly [AnswerFormat, string, ReturnType<typeof parse>][] = [
   [may, "<think>It was cut </thi", { reasoning: "It was cut </thi", text: "", calls: [] }],
   [may, "", { reasoning: "", text: "", calls: [] }],
   [open, "Hm.</think>\nHello.", { reasoning: "Hm.", text: "Hello.", calls: [] }],
+  [open, "\n<think>\nHm.</think>\nHello.", { reasoning: "Hm.", text: "Hello.", calls: [] }],
   [open, "Hello.", { reasoning: "Hello.", text: "", calls: [] }],
   [
     withCalls,
