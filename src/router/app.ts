@@ -7,19 +7,14 @@ import { Hono } from "hono";
 import type { ListenSettings } from "../base/config.ts";
 import { HearthError } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
-import { addRoutes, describedRoutes } from "../server/http/app.ts";
+import { addRoutes, explainNoEndpoint } from "../server/http/app.ts";
 import { guard, listBothPaths, requireApiKey } from "../server/http/access.ts";
-import {
-  answerError,
-  explainForeignPath,
-  toPlainPath,
-  trackRequests,
-} from "../server/http/requests.ts";
+import { answerError, toPlainPath, trackRequests } from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { pageRoutes } from "../server/http/pages/page.ts";
-import type { Call, Env, Route } from "../server/http/route.ts";
+import type { Call, Env } from "../server/http/route.ts";
 import { type RunningServer, serveApp } from "../server/http/server.ts";
 import { announceShutdown, type StopDeps } from "../server/http/server_routes.ts";
 import { refusePostToRoot } from "../server/http/texts/embeddings.ts";
@@ -27,7 +22,7 @@ import { toBarePath } from "../wire/error_body.ts";
 import { chooseModel } from "./routed_model.ts";
 import { formatError, formatErrorBody, forward } from "./forward.ts";
 import type { ModelPool } from "./model_pool.ts";
-import { ownRoutes } from "./own_routes.ts";
+import { listRoutes } from "./list_routes.ts";
 import { type NamedBody, readModelName } from "./read_model_name.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 
@@ -52,29 +47,24 @@ function createRouterApp(deps: RouterDeps): App {
   }));
   app.on("POST", listBothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
-  const root: Route = { method: "POST", path: "/", handle: (call) => passToEmbedding(call, deps) };
-  addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps), root]);
-  const paths = describedRoutes().map(({ path }) => path);
-  app.all("*", (call) => {
-    const foreign = explainForeignPath(call, paths);
-    if (foreign !== undefined) throw new HearthError("not_found", foreign);
-    return passToModel(call, deps);
+  const passOn = (call: Call) => passToModel(call, deps);
+  const routes = [...listRoutes({ ...deps, metrics, passOn }), ...pageRoutes(deps)];
+  addRoutes(app, routes);
+  app.notFound((call) => {
+    throw new HearthError("not_found", explainNoEndpoint(call, routes));
   });
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);
 }
 
-/** Passes on a `POST /` if there is an embedding model, or a model of unknown kind. @throws {HearthError} otherwise. */
-function passToEmbedding(call: Call, deps: RouterDeps): Promise<Response> {
-  const kinds = deps.pool.states.map(({ model }) => model.kind);
-  if (kinds.some((kind) => kind === "embedding" || kind === undefined)) {
-    return passToModel(call, deps);
-  }
-  return refusePostToRoot(call);
+/** Whether a model may take texts that are posted to `/`: an embedding model, or one of unknown kind. */
+function takesTexts({ states }: ModelPool): boolean {
+  return states.some(({ model: { kind } }) => kind === "embedding" || kind === undefined);
 }
 
 async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   const { pool, bodyLimits: limits, settings } = deps;
+  if (call.req.path === "/" && !takesTexts(pool)) return refusePostToRoot(call);
   const { raw } = call.req;
   using share = limits.budget.open();
   const named = await readModelName(raw, { limits, share, isWhole: call.env.isWhole });

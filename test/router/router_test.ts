@@ -324,6 +324,38 @@ Deno.test("router: models are ended until another fits in the memory", async () 
   Deno.removeSync(config);
 });
 
+Deno.test("router: unknown paths are answered 404, and wrong methods 405, as by a server with one model", async () => {
+  // Two models that serve chats, so that a request without a name is ambiguous.
+  await using router = startRouter([CHAT, "hearth-demo-asr"]);
+  const url = await router.url();
+  const ask = async (method: string, path: string) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      ...(method === "POST" && { headers: { "content-type": "application/json" }, body: "{}" }),
+    });
+    const text = await response.text();
+    const { message, code } = text === "" ? {} : JSON.parse(text).error;
+    return { status: response.status, allow: response.headers.get("allow"), message, code };
+  };
+  for (const [method, path] of [["GET", "/nothing"], ["POST", "/v1/chat/completion"]] as const) {
+    const { status, code, message } = await ask(method, path);
+    assert.deepEqual([status, code], [404, "not_found"]);
+    assert.match(message, new RegExp(`^There is no endpoint ${method} ${path}; see /docs`));
+  }
+  const allow = "POST, OPTIONS";
+  for (const method of ["GET", "DELETE"]) {
+    const { message, ...refused } = await ask(method, "/v1/chat/completions");
+    assert.deepEqual(refused, { status: 405, allow, code: "method_not_allowed" });
+    assert.match(message, /it takes POST, OPTIONS/);
+  }
+  const options = await ask("OPTIONS", "/v1/chat/completions");
+  assert.deepEqual([options.status, options.allow], [204, allow]);
+  // An endpoint that exists, but that no model serves.
+  const { status, code } = await ask("POST", "/v1/audio/speech");
+  assert.deepEqual([status, code], [400, "unsupported_by_model"]);
+  assert.deepEqual([...new Set(Object.values(await statuses(url)))], ["unloaded"]);
+});
+
 Deno.test("router: openapi.json describes the router's own endpoints and those of the models", async () => {
   await using router = startRouter([EMBED, "hearth-demo-asr"]);
   const url = await router.url();

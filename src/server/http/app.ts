@@ -65,7 +65,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
-/** Returns the endpoints of a model's server, for a router's API description. Their handlers must not be called. */
+/** Returns the endpoints of a model's server, for a router. Their handlers must not be called. */
 export function describedRoutes(): Route[] {
   const settings = { maxStoredResponses: 0, storedResponsesBytes: 0 };
   // Creating the routes reads only these settings; the handlers read the rest.
@@ -126,7 +126,7 @@ export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
 }
 
 /** Writes the error message for an unknown path. It suggests the most similar known path. */
-function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
+export function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   const described = routes.filter(({ path, operation }) => operation && path !== "/");
   const paths = new Set(described.map(({ path }) => path));
   const foreign = explainForeignPath(call, [...paths]);

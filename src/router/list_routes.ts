@@ -1,5 +1,5 @@
 /**
- * The endpoints that the router answers itself.
+ * The router's endpoints: those that it answers itself, and those that it passes on to its models.
  *
  * @module
  */
@@ -41,10 +41,12 @@ interface OwnDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly metrics: RouterMetrics;
   readonly isStopping: () => boolean;
+  /** Answers a request to an endpoint of the models. */
+  readonly passOn: (call: Call) => Promise<Response>;
 }
 
-/** Returns the router's own endpoints, and the pages that describe its API. */
-export function ownRoutes(deps: OwnDeps): Route[] {
+/** Returns all endpoints, and the pages that describe them. */
+export function listRoutes(deps: OwnDeps): Route[] {
   const { pool, metrics } = deps;
   const routes: Route[] = [
     {
@@ -134,8 +136,10 @@ export function ownRoutes(deps: OwnDeps): Route[] {
   ];
   const toKey = ({ method, path }: Route) => `${method} ${path.replace(/\{.*\}/, "")}`;
   const own = new Set(routes.map(toKey));
-  const passedOn = describedRoutes().filter((route) => !own.has(toKey(route)));
-  return [...routes, openApiRoute([...routes, ...passedOn], DESCRIPTION), ...docsRoutes()];
+  const passedOn = describedRoutes().filter((route) => !own.has(toKey(route)))
+    .map((route) => ({ ...route, handle: deps.passOn }));
+  const all = [...routes, ...passedOn];
+  return [...all, openApiRoute(all, DESCRIPTION), ...docsRoutes()];
 }
 
 /** Returns the state of the model that the path names. @throws {HearthError} `model_not_found`. */
