@@ -254,8 +254,8 @@ class GsmDecoder {
   }
 
   /**
-   * Applies the lattice filter and then de-emphasis, in place. The coefficients of the filter change gradually from
-   * those of the last frame to those of this frame.
+   * Applies the lattice filter and then de-emphasis, in place. The coefficients of the filter change gradually from the
+   * last frame's to this frame's.
    */
   #synthesize(samples: Int16Array, ratios: readonly number[]): void {
     const last = this.#ratios;

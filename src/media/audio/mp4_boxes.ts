@@ -146,7 +146,7 @@ const RUN_FLAG = {
   composition: 0x800,
 } as const;
 
-/** Types of boxes with which a file may end, or before which it may be cut. */
+/** Types that the last box of a file may have. Bytes at the end that give another type are not a box. */
 const LAST_TYPES = "ftyp moov moof mdat mfra free skip wide meta udta uuid sidx styp emsg".split(
   " ",
 );

@@ -29,8 +29,8 @@ export interface WantedGraph {
   /** Its name without the suffix of the dtype: `model` for `onnx/model_q4.onnx`. */
   readonly name: string;
   /**
-   * Limits the dtypes: `batches` to those for graphs that run the rows of many requests together, `sound` to those for
-   * graphs that generate sound. If absent, all dtypes that suit the device are considered.
+   * What the dtype must suit: `batches` for a graph that runs the rows of many requests together, `sound` for a graph
+   * that generates sound. If absent, all dtypes that suit the device are considered.
    */
   readonly suits?: "batches" | "sound" | undefined;
   /** Its file in each dtype, if the graph is not in `onnx/`. */

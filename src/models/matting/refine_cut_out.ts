@@ -29,7 +29,10 @@ const MASK_RADIUS = 4;
 const EPSILON = 1e-4;
 /** Alpha closer than this to 0 or 1 counts as certain and is kept. */
 const CERTAIN = 0.01;
-/** Alpha farther than this from 0 and 1 is replaced by the refined value. In between, both values are blended. */
+/**
+ * Alpha farther than this from 0 and 1 is replaced by the refined value. Between the two limits, the old and the
+ * refined value are blended.
+ */
 const UNCERTAIN = 0.05;
 
 /**
@@ -209,8 +212,8 @@ function unmixAll(
 }
 
 /**
- * Computes the foreground colour of a pixel, 0 to 1. The estimate is corrected by the difference, times alpha, between
- * the colour `seen` and the blend of both estimates.
+ * Computes the foreground colour of a pixel, 0 to 1. The estimate `foreground` is corrected by alpha times the
+ * difference between the colour `seen` and the blend of `foreground` and `background`.
  */
 export function unmix(
   seen: number,

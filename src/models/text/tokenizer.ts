@@ -33,7 +33,7 @@ export interface TextTokenizer {
   tokenToId(token: string): number | undefined;
   /** Decodes token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** Returns the ids of the special tokens to hide: all but those that are part of one of these markers. */
+  /** Returns the ids of the special tokens to hide: of all that are not part of a marker. */
   findHiddenTokens(markers: readonly string[]): ReadonlySet<number>;
   /** Decodes token ids; special tokens are spelled out. */
   decodeAll(ids: number[]): string;

@@ -202,7 +202,7 @@ export const CODEBOOK = {
   noise: 13,
   /** Like `intensity`, but with the opposite sign. */
   oppositeIntensity: 14,
-  /** The coefficients are those of the pair's first channel, times a factor. */
+  /** The coefficients are the ones of the pair's first channel, times a factor. */
   intensity: 15,
 } as const;
 

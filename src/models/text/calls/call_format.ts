@@ -10,7 +10,7 @@ import type { ToolFunction } from "../../task.ts";
 export interface CallSink {
   /** Text outside of calls. */
   text(text: string): void;
-  /** Reasoning, in formats whose calls and reasoning share their markup; `undefined` at its end. */
+  /** Takes reasoning, in formats where calls and reasoning share their markup; `undefined` ends it. */
   think(text: string | undefined): void;
   /** A call begins. */
   begin(name: string): void;

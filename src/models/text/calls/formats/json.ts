@@ -206,7 +206,7 @@ export const HARMONY: CallFormat = {
   },
 };
 
-/** Parses messages. The first one's header is complete if the prompt ends within it. */
+/** Parses messages. If `isBegun`, the prompt holds the header of the first message. */
 function* readHarmony({ reader, sink, isBegun = false }: CallParsing): Parsing {
   const sees = function* (wanted: string) {
     const { position } = reader;
@@ -222,7 +222,7 @@ function* readHarmony({ reader, sink, isBegun = false }: CallParsing): Parsing {
     if (reader.isCutShort) return;
     if (hasHeader) {
       const found = yield* reader.until([MESSAGE], (text) => header += text);
-      // What follows a message without being one is markup.
+      // Text after a message that is no message itself is markup.
       if (found === undefined) return;
     }
     const name = /\bto=(?:functions\.)?([\w.:/-]+)/.exec(header)?.[1];
