@@ -1,5 +1,7 @@
-/** Buffers on a GPU: requests leave none behind, and a model that is disposed of leaves none of its own. */
+/** What models leave behind: requests no buffer on a GPU, and disposed models no buffer of their own and no session. */
 import assert from "node:assert/strict";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import type { GraphSession } from "../../src/device/ort/ort.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
@@ -43,6 +45,30 @@ class LiveBuffers implements Disposable {
   [Symbol.dispose](): void {
     GPUDevice.prototype.createBuffer = this.#createBuffer;
     GPUBuffer.prototype.destroy = this.#destroy;
+  }
+}
+
+/** Counts the sessions that are open. */
+class CountingBackend extends CpuBackend {
+  numOpen = 0;
+  numOpened = 0;
+
+  #count(session: GraphSession): GraphSession {
+    this.numOpened++;
+    this.numOpen++;
+    const release = () => {
+      this.numOpen--;
+      return session.release();
+    };
+    return { ...session, release };
+  }
+
+  override async openSession(...args: Parameters<CpuBackend["openSession"]>) {
+    return this.#count(await super.openSession(...args));
+  }
+
+  override async openModel(...args: Parameters<CpuBackend["openModel"]>) {
+    return this.#count(await super.openModel(...args));
   }
 }
 
@@ -114,4 +140,17 @@ for (const [name, { open, request }] of Object.entries(CASES)) {
       await backend.dispose();
     },
   );
+}
+
+for (const [name, { open, request }] of Object.entries(CASES)) {
+  Deno.test(`${name} on the CPU leaves no session when it is disposed of`, async () => {
+    await using folder = { [Symbol.asyncDispose]: async () => {}, ...await open() };
+    const backend = new CountingBackend();
+    const model = await openModel(folder.path, { backend });
+    await request(model);
+    await model.dispose();
+    assert.ok(backend.numOpened > 0);
+    assert.equal(backend.numOpen, 0, `of ${backend.numOpened} sessions`);
+    await backend.dispose();
+  });
 }
