@@ -151,7 +151,9 @@ function findInner(
   input: string,
 ): Pick<FoundActivation, "activation" | "between"> | undefined {
   const { scale, names, between } = readFactors(index, outer.inputs[0]!, 1);
-  if (names.length !== 1) return undefined;
+  if (names.length !== 1) {
+    return outer.opType === "Tanh" ? findNested(index, outer, input) : undefined;
+  }
   if (outer.opType === "Erf") {
     return names[0] === input && isNear(scale, Math.SQRT1_2)
       ? { activation: "gelu", between }
@@ -169,4 +171,24 @@ function findInner(
   if (!isPower && cube.names.join() !== [input, input, input].join()) return undefined;
   const passed = [...between, names[0]!, ...cube.between, ...isPower ? cube.names : []];
   return { activation: "gelu_tanh", between: passed };
+}
+
+/** Matches the argument `√(2 / π) x (1 + 0.044715 x²)` of BLOOM's tanh. */
+function findNested(
+  index: GraphIndex,
+  outer: Node,
+  input: string,
+): Pick<FoundActivation, "activation" | "between"> | undefined {
+  const { scale, names, between } = readFactors(index, outer.inputs[0]!, 2);
+  const sum = names.find((name) => name !== input);
+  const add = index.producers.get(sum ?? "");
+  const isProduct = names.length === 2 && names.includes(input) &&
+    isNear(scale, Math.sqrt(2 / Math.PI));
+  const plusOne = isProduct && add?.opType === "Add"
+    ? eitherInput(add, (name) => readScalar(index, name) === 1 || undefined)
+    : undefined;
+  const square = plusOne && readFactors(index, plusOne.other, 2);
+  return square && isNear(square.scale, 0.044715) && square.names.join() === [input, input].join()
+    ? { activation: "gelu_tanh", between: [...between, sum!, ...square.between] }
+    : undefined;
 }

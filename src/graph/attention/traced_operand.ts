@@ -63,7 +63,12 @@ export function skipMergedHeads(
 ): string {
   const run = probes.at(SHORT_LENGTHS[0]);
   const shape = run.value(tensor)?.shape ?? [];
-  const node = side === "operand" ? index.producers.get(tensor) : index.onlyConsumer(tensor);
+  const readers = index.consumers(tensor).filter(({ opType }) => opType !== "Shape");
+  const node = side === "operand"
+    ? index.producers.get(tensor)
+    : readers.length === 1 && !index.isOutput(tensor)
+    ? readers[0]
+    : undefined;
   if (shape.length !== 3 || node === undefined || !RESHAPING.has(node.opType)) return tensor;
   const other = side === "operand" ? node.inputs[0]! : node.outputs[0]!;
   return run.value(other)?.shape.join() === [1, ...shape].join() ? other : tensor;

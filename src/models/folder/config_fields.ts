@@ -227,10 +227,13 @@ export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
 const MAX_SIZE = 2 ** 24;
 
 /**
- * Context lengths by `model_type`: the defaults of Python's transformers, which does not write them into `config.json`.
+ * Context lengths by `model_type`: the defaults of Python's transformers, which older versions do not write into
+ * `config.json`, and the length that BLOOM was trained with, which has no such field.
  * Mamba 2 has no limit of its own, and no memory that grows with the sequence.
  */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
+  bloom: 2048,
+  falcon: 2048,
   gemma: 8192,
   gemma2: 8192,
   gemma3_text: 131_072,
@@ -263,6 +266,7 @@ export function findContextLength(folder: ModelFolder): number | undefined {
     "max_position_embeddings",
     "n_positions",
     "max_sequence_length",
+    "max_seq_len",
     "seq_length",
   ]) ?? DEFAULT_CONTEXT_LENGTHS[type];
 }

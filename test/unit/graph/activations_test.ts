@@ -71,6 +71,18 @@ const PATTERNS: readonly (readonly Step[])[] = [
     ["Mul", ["o", "x"], "h"],
     ["Mul", ["half", "h"], "y"],
   ],
+  // BLOOM
+  [
+    ["Mul", ["x", "half"], "h"],
+    ["Mul", ["x", "inner"], "j"],
+    ["Mul", ["x", "cubic"], "c"],
+    ["Mul", ["c", "x"], "b"],
+    ["Add", ["b", "one"], "i"],
+    ["Mul", ["j", "i"], "f"],
+    ["Tanh", ["f"], "t"],
+    ["Add", ["t", "one"], "o"],
+    ["Mul", ["h", "o"], "y"],
+  ],
 ];
 
 function find(pattern: readonly Step[]): ReturnType<typeof findActivation> {

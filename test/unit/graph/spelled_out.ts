@@ -287,7 +287,8 @@ export function bloomAttention(
   const merged = sizes(graph, [heads, computeSize(graph, "input_ids", 1), -1]);
   const weights = graph.add("Reshape", [softmax, merged]);
   const attended = graph.add("MatMul", [weights, merge(values, [heads, -1, headDim])]);
-  return joinHeads(graph, merge(attended, [1, heads, -1, headDim]));
+  const whole = sizes(graph, [1, heads, computeSize(graph, attended, 1), headDim]);
+  return joinHeads(graph, graph.add("Reshape", [attended, whole]));
 }
 
 /** Scores of Falcon-RW: slopes are added to products, and the sum is scaled. */

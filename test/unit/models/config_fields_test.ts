@@ -227,6 +227,8 @@ Deno.test("readContextLength() reads the length from the config, or from its tex
 
 Deno.test("readContextLength() knows the defaults that transformers does not write into a config", () => {
   assert.equal(readContextLength(folder({ model_type: "qwen2" })), 32_768);
+  assert.equal(readContextLength(folder({ model_type: "bloom" })), 2048);
+  assert.equal(readContextLength(folder({ model_type: "mpt", max_seq_len: 96 })), 96);
   const nested = { model_type: "gemma3", text_config: { model_type: "gemma3_text" } };
   assert.equal(readContextLength(folder(nested)), 131_072);
 });
