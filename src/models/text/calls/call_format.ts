@@ -32,6 +32,8 @@ export interface CallParsing {
 
 /** The markup around calls, as grammars need it. */
 export interface CallMarkup {
+  /** Text before the trigger of an answer's first call, which is not needed to recognize the call. */
+  readonly before?: string;
   /** The text that begins a call. A grammar for calls applies only after it. */
   readonly trigger: string;
   /** Text between the trigger and the first call. */

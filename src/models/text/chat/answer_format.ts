@@ -184,7 +184,7 @@ function makeAutoGrammar(
 }
 
 function makeForcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
-  const before = text(markup.trigger + markup.open);
+  const before = text((markup.before ?? "") + markup.trigger + markup.open);
   return sequence(before, ...toCallGrammars(tools, markup), text(markup.close));
 }
 

@@ -330,3 +330,35 @@ Deno.test("toAnswerGrammar() puts a requested format into gpt-oss's channel for 
   const begun = { ...makeForm(harmony).calls!, isBegun: true };
   assert.equal(isWhole("yes", { calls: begun }), true);
 });
+
+Deno.test("toAnswerGrammar() with auto enforces strict functions between gpt-oss's special tokens", () => {
+  const harmony = CALL_FORMATS.find(({ name }) => name === "harmony")!;
+  const functions = [{ ...FUNCTIONS[0]!, strict: true }];
+  const form = { calls: { format: harmony, functions, isIgnored: false } };
+  const spec = toAnswerGrammar(makeTask({ choice: "auto", functions }), form)!;
+  const special = harmony.markers.map((name, i) => [name, 256 + i] as const);
+  const grammar = new GrammarCompiler(() => ({
+    vocabSize: 256 + special.length,
+    getBytes: (id) => id < 256 ? Uint8Array.of(id) : undefined,
+    addedTokens: new Map(special),
+    endTokenIds: new Set([new Map(special).get("<|return|>")!]),
+  })).compile(spec);
+  const accepts = (answer: string) => {
+    const matcher = grammar.createMatcher();
+    const ids = answer.split(/(<\|\w+\|>)/).flatMap((part) => {
+      const id = new Map(special).get(part);
+      return id === undefined ? [...new TextEncoder().encode(part)] : [id];
+    });
+    return ids.every((id) => {
+      const isAllowed = allows(matcher, id);
+      if (isAllowed) matcher.accept(id);
+      return isAllowed;
+    });
+  };
+  const thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+  const call = (json: string) =>
+    `${thought}<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>${json}`;
+  assert.equal(accepts(`${thought}<|channel|>final<|message|>Hello.`), true);
+  assert.equal(accepts(call('{"city": "Paris"}<|call|>')), true);
+  assert.equal(accepts(call('{"city": 5}')), false);
+});

@@ -193,7 +193,8 @@ export const HARMONY: CallFormat = {
   finalHead: `${CHANNEL}final${MESSAGE}`,
   parse: readHarmony,
   markup: {
-    trigger: `${CHANNEL}commentary to=functions.`,
+    before: CHANNEL,
+    trigger: "commentary to=functions.",
     open: "",
     separator: `<|call|>${MESSAGE_START}assistant${CHANNEL}commentary to=functions.`,
     close: "",
