@@ -10,7 +10,7 @@ import { within } from "../base/timing.ts";
 import { addRoutes, explainNoEndpoint } from "../server/http/app.ts";
 import { guard, listBothPaths, requireApiKey } from "../server/http/access.ts";
 import { answerError, toPlainPath, trackRequests } from "../server/http/requests.ts";
-import type { BodyLimits } from "../server/http/body/body.ts";
+import { type BodyLimits, readJson } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { pageRoutes } from "../server/http/pages/page.ts";
@@ -70,6 +70,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   const named = await readModelName(raw, { limits, share, isWhole: call.env.isWhole });
   const name = named.name ?? call.req.query("model");
   const path = toBarePath(call.req.path);
+  if (name === undefined) await requireJson(raw, named.body, limits);
   const model = chooseModel(pool.states.map((state) => state.model), { name, path });
   call.set("model", model.id);
   const answer = (async () => {
@@ -87,6 +88,20 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
   // status.
   const isEarly = status !== "loaded" && failure === undefined && asksForEvents(raw, named.body);
   return isEarly ? streamEarly(raw, answer) : await answer;
+}
+
+/**
+ * Checks that a body without a model's name is JSON, if it claims to be.
+ *
+ * @throws {HearthError} as {@linkcode readJson} does. "Name a model" would hide the fault.
+ */
+async function requireJson(
+  { url, method, headers }: Request,
+  body: NamedBody["body"],
+  limits: BodyLimits,
+): Promise<void> {
+  const isWholeJson = body instanceof Uint8Array && /json/i.test(headers.get("content-type") ?? "");
+  if (isWholeJson) await readJson(new Request(url, { method, headers, body }), limits);
 }
 
 /**

@@ -356,6 +356,21 @@ Deno.test("router: unknown paths are answered 404, and wrong methods 405, as by 
   assert.deepEqual([...new Set(Object.values(await statuses(url)))], ["unloaded"]);
 });
 
+Deno.test("router: a body that is no JSON is refused as such, rather than for its missing model name", async () => {
+  await using router = startRouter([CHAT, "hearth-demo-asr"]);
+  const url = await router.url();
+  const ask = async (body: string | Uint8Array<ArrayBuffer>, extra: HeadersInit = {}) => {
+    const headers = { "content-type": "application/json", ...extra };
+    const response = await post(`${url}/v1/chat/completions`, {}, { headers, body });
+    return [response.status, (await response.json()).error.code];
+  };
+  assert.deepEqual(await ask('{"messages": '), [400, "invalid_json"]);
+  assert.deepEqual(await ask(Uint8Array.of(255)), [400, "invalid_json"]);
+  const gzip = { "content-encoding": "gzip" };
+  assert.deepEqual(await ask(Uint8Array.of(31, 139), gzip), [415, "unsupported_media_type"]);
+  assert.deepEqual(await ask('{"messages": []}'), [400, "invalid_value"]);
+});
+
 Deno.test("router: openapi.json describes the router's own endpoints and those of the models", async () => {
   await using router = startRouter([EMBED, "hearth-demo-asr"]);
   const url = await router.url();
