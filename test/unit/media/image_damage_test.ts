@@ -123,8 +123,8 @@ Deno.test("decodeImage() recognizes a format by its content and lists the suppor
     new Set(formats),
     new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF", "HEIC", "DIB"]),
   );
-  await assertRefused(Buffer.from("a photograph"), /want one of JPEG, PNG, WebP/);
-  await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /want one of/);
+  await assertRefused(Buffer.from("a photograph"), /; one of JPEG, PNG, WebP, .* is expected/);
+  await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /; one of .* is expected/);
   await assertRefused(new Uint8Array(), /is empty/);
   await assertRefused(Buffer.from("<svg></svg>"), /seems to be SVG/);
   const svg =
