@@ -1,8 +1,13 @@
 /**
- * Parses EBML (RFC 8794), the structure of Matroska files.
+ * Parses EBML (RFC 8794), the structure of Matroska files, and splits and decompresses
+ * Matroska's frames.
  *
  * @module
  */
+import { invalidMedia } from "../../base/errors.ts";
+import { joinBytes } from "../../base/bytes.ts";
+import { inflateSync } from "node:zlib";
+import { UnreadSoundError } from "./sound.ts";
 
 /** An element without children, or the start of an element with children. */
 interface EbmlElement {
@@ -86,4 +91,123 @@ export function readEbmlFloat(data: Uint8Array): number {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   if (data.length === 4) return view.getFloat32(0);
   return data.length === 8 ? view.getFloat64(0) : NaN;
+}
+
+const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
+
+/** Splits the content of a block into its frames, as the lacing says in which the block is stored. */
+export function* splitLaced(
+  data: Uint8Array<ArrayBuffer>,
+  start: number,
+  lacing: number,
+): Generator<Uint8Array<ArrayBuffer>> {
+  if (lacing === LACING.none) yield data.subarray(start);
+  else if (lacing === LACING.xiph) yield* splitXiph(data, start);
+  else if (lacing === LACING.fixed) yield* splitFixed(data, start);
+  else yield* splitEbml(data, start);
+}
+
+/**
+ * Splits a block with Xiph lacing: the number of frames minus one, then the lengths of all but the last as sums of
+ * bytes.
+ */
+export function* splitXiph(
+  data: Uint8Array<ArrayBuffer>,
+  start: number,
+): Generator<Uint8Array<ArrayBuffer>> {
+  const lengths: number[] = [];
+  let at = start + 1;
+  for (let i = 0; i < (data[start] ?? 0); i++) {
+    let length = 0;
+    while (data[at] === 255) length += data[at++]!;
+    lengths.push(length + (data[at++] ?? 0));
+  }
+  yield* splitByLengths(data, at, lengths);
+}
+
+/** Splits a block with EBML lacing: lengths as variable-length numbers, the first one, then differences. */
+function* splitEbml(
+  data: Uint8Array<ArrayBuffer>,
+  start: number,
+): Generator<Uint8Array<ArrayBuffer>> {
+  const lengths: number[] = [];
+  let at = start + 1;
+  for (let i = 0; i < (data[start] ?? 0); i++) {
+    const number = readEbmlNumber(data, at);
+    if (number === undefined) return;
+    const bias = 2 ** (7 * (number.next - at) - 1) - 1;
+    lengths.push(i === 0 ? number.value : lengths[i - 1]! + number.value - bias);
+    at = number.next;
+  }
+  yield* splitByLengths(data, at, lengths);
+}
+
+function* splitByLengths(
+  data: Uint8Array<ArrayBuffer>,
+  start: number,
+  lengths: readonly number[],
+): Generator<Uint8Array<ArrayBuffer>> {
+  let at = start;
+  for (const length of lengths) {
+    if (length < 0 || at + length > data.length) return;
+    yield data.subarray(at, at += length);
+  }
+  yield data.subarray(at);
+}
+
+function* splitFixed(
+  data: Uint8Array<ArrayBuffer>,
+  start: number,
+): Generator<Uint8Array<ArrayBuffer>> {
+  const numFrames = (data[start] ?? 0) + 1;
+  const length = Math.floor((data.length - start - 1) / numFrames);
+  for (let i = 0, at = start + 1; i < numFrames; i++) yield data.subarray(at, at += length);
+}
+
+/** A transformation of a track's bytes (RFC 9559, section 5.1.4.1.31); fields that the file omits have these values. */
+export interface ContentEncoding {
+  /** 1: frames are transformed, 2: the codec's header is. */
+  scope: number;
+  isEncrypted: boolean;
+  algorithm: number;
+  /** The bytes that were removed from the beginning of each frame. */
+  settings: Uint8Array<ArrayBuffer>;
+}
+
+const COMPRESSION = { zlib: 0, removedBeginning: 3 } as const;
+/** Maximum number of bytes of a frame; a second of uncompressed sound has fewer. */
+const MAX_FRAME_BYTES = 2 ** 22;
+
+/**
+ * Undoes an encoding.
+ *
+ * @param options.scope what the bytes are, as in {@linkcode ContentEncoding}.
+ * @throws {HearthError} `invalid_media` when the encoding is not supported, or the bytes are damaged.
+ */
+export function undoEncoding(
+  bytes: Uint8Array<ArrayBuffer>,
+  { encodings, scope }: { readonly encodings: readonly ContentEncoding[]; readonly scope: 1 | 2 },
+): Uint8Array<ArrayBuffer> {
+  // The last encoding was applied last.
+  return encodings.filter((encoding) => (encoding.scope & scope) !== 0)
+    .reduceRight((data, encoding) => undoOne(data, encoding), bytes);
+}
+
+function undoOne(
+  bytes: Uint8Array<ArrayBuffer>,
+  { isEncrypted, algorithm, settings }: ContentEncoding,
+): Uint8Array<ArrayBuffer> {
+  if (isEncrypted) throw new UnreadSoundError("The WebM file's sound is encrypted.");
+  if (algorithm === COMPRESSION.removedBeginning) return joinBytes([settings, bytes]);
+  if (algorithm !== COMPRESSION.zlib) {
+    throw new UnreadSoundError(
+      `The WebM file's frames are compressed by algorithm ${algorithm}; zlib (0) or a removed ` +
+        "beginning (3) is expected.",
+    );
+  }
+  try {
+    return new Uint8Array(inflateSync(bytes, { maxOutputLength: MAX_FRAME_BYTES }));
+  } catch (error) {
+    throw invalidMedia("The WebM file is damaged: a compressed frame cannot be read.", error);
+  }
 }

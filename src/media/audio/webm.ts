@@ -8,7 +8,17 @@ import { invalidMedia } from "../../base/errors.ts";
 import { joinBytes } from "../../base/bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
-import { readEbmlFloat, readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
+import {
+  type ContentEncoding,
+  readEbmlFloat,
+  readEbmlInt,
+  readEbmlNumber,
+  readEbmlUint,
+  splitLaced,
+  splitXiph,
+  undoEncoding,
+  walkEbml,
+} from "./ebml.ts";
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
@@ -30,6 +40,7 @@ interface Track {
   /** Delay of the codec, in nanoseconds. */
   codecDelay: number;
   setup: Uint8Array<ArrayBuffer>;
+  encodings: ContentEncoding[];
   numChannels: number;
   sampleRateHz: number;
   bitDepth: number;
@@ -49,6 +60,13 @@ const ID = {
   codecId: 0x86,
   codecDelay: 0x56aa,
   codecPrivate: 0x63a2,
+  encodings: 0x6d80,
+  encoding: 0x6240,
+  encodingScope: 0x5032,
+  compression: 0x5034,
+  compressionAlgorithm: 0x4254,
+  compressionSettings: 0x4255,
+  encryption: 0x5035,
   audio: 0xe1,
   samplingFrequency: 0xb5,
   channels: 0x9f,
@@ -66,6 +84,10 @@ const PARENTS: ReadonlySet<number> = new Set([
   ID.tracks,
   ID.track,
   ID.audio,
+  ID.encodings,
+  ID.encoding,
+  ID.compression,
+  ID.encryption,
   ID.cluster,
   ID.blockGroup,
 ]);
@@ -75,7 +97,6 @@ const DEFAULT_TIMESTAMP_SCALE = 1e6;
 const DEFAULT_RATE_HZ = 8_000;
 /** Bytes of a block's time and flags, which follow its track number. */
 const BLOCK_HEADER_BYTES = 3;
-const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
 
 const CODECS: Readonly<
   Record<
@@ -149,8 +170,10 @@ export function isWebm(file: Uint8Array): boolean {
  */
 export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
   const tracks = readTracks(file);
-  const track = tracks.find(({ type }) => type === SOUND_TRACK);
-  if (track === undefined) throw invalidMedia("The WebM file has no sound track.");
+  const found = tracks.find(({ type }) => type === SOUND_TRACK);
+  if (found === undefined) throw invalidMedia("The WebM file has no sound track.");
+  const { encodings } = found;
+  const track = { ...found, setup: undoEncoding(found.setup, { encodings, scope: 2 }) };
   const decode = CODECS[track.codec];
   if (decode === undefined) {
     const known = Object.entries(UNREAD).find(([id]) => track.codec.startsWith(id))?.[1];
@@ -179,6 +202,7 @@ function readTracks(file: Bytes): Track[] {
         codec: "",
         codecDelay: 0,
         setup: new Uint8Array(),
+        encodings: [],
         numChannels: 1,
         sampleRateHz: DEFAULT_RATE_HZ,
         bitDepth: 0,
@@ -192,6 +216,17 @@ function readTracks(file: Bytes): Track[] {
     if (id === ID.codecId) track.codec = new TextDecoder().decode(data).replace(/\0+$/, "");
     if (id === ID.codecDelay) track.codecDelay = readEbmlUint(data);
     if (id === ID.codecPrivate) track.setup = data;
+    if (id === ID.encoding) {
+      const settings = new Uint8Array();
+      track.encodings.push({ scope: 1, isEncrypted: false, algorithm: 0, settings });
+    }
+    const encoding = track.encodings.at(-1);
+    if (encoding !== undefined) {
+      if (id === ID.encodingScope) encoding.scope = readEbmlUint(data);
+      if (id === ID.compressionAlgorithm) encoding.algorithm = readEbmlUint(data);
+      if (id === ID.compressionSettings) encoding.settings = data;
+      if (id === ID.encryption) encoding.isEncrypted = true;
+    }
     if (id === ID.channels) track.numChannels = readEbmlUint(data);
     if (id === ID.bitDepth) track.bitDepth = readEbmlUint(data);
     if (id === ID.samplingFrequency) track.sampleRateHz = readEbmlFloat(data);
@@ -238,65 +273,26 @@ function readTiming(file: Bytes, tracks: readonly Track[], track: Track): TrackT
 }
 
 function* readFrames(file: Bytes, track: Track, decoding: Decoding): Generator<Bytes> {
+  const { encodings } = track;
+  for (const frame of readStoredFrames(file, track, decoding)) {
+    yield encodings.length === 0 ? frame : undoEncoding(frame, { encodings, scope: 1 });
+  }
+}
+
+/** The frames as they are stored, perhaps compressed. */
+function* readStoredFrames(file: Bytes, track: Track, decoding: Decoding): Generator<Bytes> {
   for (const { id, data, end = 0, isCut } of walkEbml(file, PARENTS)) {
     // A file written during recording has no overall size, but its parts have sizes.
     if (end > file.length) decoding.onTruncated(`it promises ${end} bytes and has ${file.length}`);
     if (id !== ID.block && id !== ID.simpleBlock) continue;
     // Of a truncated frame, only PCM samples are usable.
-    if (isCut && !track.codec.startsWith("A_PCM")) return;
+    const isUsable = track.codec.startsWith("A_PCM") && track.encodings.length === 0;
+    if (isCut && !isUsable) return;
     const number = readEbmlNumber(data, 0);
     if (number?.value !== track.number) continue;
-    const lacing = data[number.next + BLOCK_HEADER_BYTES - 1]! >> 1 & 3;
     const content = number.next + BLOCK_HEADER_BYTES;
-    if (lacing === LACING.none) yield data.subarray(content);
-    else if (lacing === LACING.xiph) yield* splitXiph(data, content);
-    else if (lacing === LACING.fixed) yield* splitFixed(data, content);
-    else yield* splitEbml(data, content);
+    yield* splitLaced(data, content, data[content - 1]! >> 1 & 3);
   }
-}
-
-/**
- * Splits a block with Xiph lacing: the number of frames minus one, then the lengths of all but the last as sums of
- * bytes.
- */
-function* splitXiph(data: Bytes, start: number): Generator<Bytes> {
-  const lengths: number[] = [];
-  let at = start + 1;
-  for (let i = 0; i < (data[start] ?? 0); i++) {
-    let length = 0;
-    while (data[at] === 255) length += data[at++]!;
-    lengths.push(length + (data[at++] ?? 0));
-  }
-  yield* splitByLengths(data, at, lengths);
-}
-
-/** Splits a block with EBML lacing: lengths as variable-length numbers, the first one, then differences. */
-function* splitEbml(data: Bytes, start: number): Generator<Bytes> {
-  const lengths: number[] = [];
-  let at = start + 1;
-  for (let i = 0; i < (data[start] ?? 0); i++) {
-    const number = readEbmlNumber(data, at);
-    if (number === undefined) return;
-    const bias = 2 ** (7 * (number.next - at) - 1) - 1;
-    lengths.push(i === 0 ? number.value : lengths[i - 1]! + number.value - bias);
-    at = number.next;
-  }
-  yield* splitByLengths(data, at, lengths);
-}
-
-function* splitByLengths(data: Bytes, start: number, lengths: readonly number[]): Generator<Bytes> {
-  let at = start;
-  for (const length of lengths) {
-    if (length < 0 || at + length > data.length) return;
-    yield data.subarray(at, at += length);
-  }
-  yield data.subarray(at);
-}
-
-function* splitFixed(data: Bytes, start: number): Generator<Bytes> {
-  const numFrames = (data[start] ?? 0) + 1;
-  const length = Math.floor((data.length - start - 1) / numFrames);
-  for (let i = 0, at = start + 1; i < numFrames; i++) yield data.subarray(at, at += length);
 }
 
 function* chain<T>(...iterables: readonly Iterable<T>[]): Generator<T> {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { assertClose } from "../../fixtures/engine/compare_values.ts";
 import { decodeAlac } from "../../../src/media/audio/alac.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
+import { deflateSync } from "node:zlib";
 import { HearthError } from "../../../src/base/errors.ts";
 import { joinBytes } from "../../../src/base/bytes.ts";
 import {
@@ -92,6 +93,61 @@ for (
     assertClose(await decodeWhole(joinBytes([tag, file])), await decodeWhole(file), { abs: 0 });
   });
 }
+
+/** Makes an element of Matroska with a size of two bytes. */
+function makeElement(id: string, ...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const content = joinBytes(parts);
+  const size = Uint8Array.of(0x40 | content.length >> 8, content.length & 255);
+  return joinBytes([Uint8Array.fromHex(id), size, content]);
+}
+
+/** Makes a Matroska file of 16-bit sound at 8 kHz whose frames are stored in an encoding. */
+function makeEncodedMkv(
+  encoding: readonly Uint8Array[],
+  frames: readonly Uint8Array[],
+): Uint8Array<ArrayBuffer> {
+  const track = makeElement(
+    "ae",
+    makeElement("d7", Uint8Array.of(1)),
+    makeElement("83", Uint8Array.of(2)),
+    makeElement("86", new TextEncoder().encode("A_PCM/INT/LIT")),
+    makeElement("6d80", makeElement("6240", ...encoding)),
+    makeElement("e1", makeElement("9f", Uint8Array.of(1)), makeElement("6264", Uint8Array.of(16))),
+  );
+  const blocks = frames.map((frame) => makeElement("a3", Uint8Array.of(0x81, 0, 0, 0x80), frame));
+  return joinBytes([
+    makeElement("1a45dfa3"),
+    makeElement("18538067", makeElement("1654ae6b", track), makeElement("1f43b675", ...blocks)),
+  ]);
+}
+
+Deno.test("decodeAudio() reads Matroska whose frames are compressed", async () => {
+  const frames = [Uint8Array.of(0, 64, 0, 32), Uint8Array.of(0, 64, 0, 192)];
+  const compression = (...parts: Uint8Array[]) => [makeElement("5034", ...parts)];
+  const removed = compression(
+    makeElement("4254", Uint8Array.of(3)),
+    makeElement("4255", Uint8Array.of(0, 64)),
+  );
+  const files = {
+    zlib: makeEncodedMkv(compression(), frames.map((frame) => deflateSync(frame))),
+    "removed beginnings": makeEncodedMkv(removed, frames.map((frame) => frame.subarray(2))),
+  };
+  for (const [name, file] of Object.entries(files)) {
+    assert.deepEqual([...await decodeWhole(file, 8_000)], [0.5, 0.25, 0.5, -0.5], name);
+  }
+  const refused = {
+    "compressed by algorithm 2": compression(makeElement("4254", Uint8Array.of(2))),
+    "sound is encrypted": [makeElement("5035")],
+  };
+  for (const [message, encoding] of Object.entries(refused)) {
+    await assert.rejects(decodeWhole(makeEncodedMkv(encoding, frames), 8_000), {
+      kind: "invalid_media",
+      message: new RegExp(message),
+    });
+  }
+  const damaged = makeEncodedMkv(compression(), frames);
+  await assert.rejects(decodeWhole(damaged, 8_000), /a compressed frame cannot be read/);
+});
 
 Deno.test("decodeAlac() leaves out damaged packets", async () => {
   const file = Deno.readFileSync(new URL("alac.caf", folder));
