@@ -7,6 +7,7 @@ import type { Evaluation } from "./evaluate/evaluation.ts";
 import { GraphIndex } from "./graph_index.ts";
 import {
   type Graph,
+  hasSubgraph,
   int64Tensor,
   makeNode,
   type Node,
@@ -15,6 +16,7 @@ import {
   type ValueInfo,
 } from "./file/proto.ts";
 import { makeValueInfo } from "./file/proto_codec.ts";
+import { toDtypeCode } from "./file/tensor.ts";
 import { type DecoderInputs, Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -55,6 +57,32 @@ export function findInputs(index: GraphIndex): DecoderInputs {
     caches: new Set(caches.map(({ name }) => name)),
     states: new Set(states.map(({ name }) => name)),
   };
+}
+
+/** Makes token ids and positions int64 inputs, as they are fed, and casts them for graphs that take int32. */
+export function widenIds(graph: Graph): Graph {
+  const ids = new Set(
+    graph.inputs.filter(({ name, dtype }) =>
+      dtype === "int32" && (name === "input_ids" || name === "position_ids")
+    ).map(({ name }) => name),
+  );
+  // Nested graphs read inputs by name.
+  if (ids.size === 0 || graph.nodes.some(hasSubgraph)) return graph;
+  const narrow = (name: string) => ids.has(name) ? `${name}/int32` : name;
+  const casts = [...ids].map((name) =>
+    makeNode("Cast", [name], [narrow(name)], { attributes: { to: toDtypeCode("int32") } })
+  );
+  const nodes = graph.nodes.map((node) => ({ ...node, inputs: node.inputs.map(narrow) }));
+  const inputs = graph.inputs.map((info) =>
+    ids.has(info.name)
+      ? makeValueInfo(
+        info.name,
+        "int64",
+        (info.shape ?? ["batch", "tokens"]).map((size, axis) => size ?? `${info.name}_${axis}`),
+      )
+      : info
+  );
+  return { ...graph, inputs, nodes: [...casts, ...nodes] };
 }
 
 /** Whether a cache has its heads on the axis of the batch: `[batch * heads, …]`. */

@@ -9,7 +9,13 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { compileForCpu, compileForGpu } from "../../src/cli/cut_report.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { toDtypeCode } from "../../src/graph/file/tensor.ts";
-import { attribute, type Node, type Tensor, withGraph } from "../../src/graph/file/proto.ts";
+import {
+  attribute,
+  makeNode,
+  type Node,
+  type Tensor,
+  withGraph,
+} from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { makeValueInfo, writeModel } from "../../src/graph/file/proto_codec.ts";
 import { cutGraph } from "../../src/graph/cut/cut_graph.ts";
@@ -672,6 +678,10 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     attention: spell("none"),
     options: { embed: embedLevels, project: projectLevels, sizes: { hidden: 32 } },
   },
+  "ids and positions of 32 bits": {
+    attention: spell("before"),
+    change: toInt32,
+  },
   "embeddings of positions in 8 bits": {
     attention: spell("none"),
     options: { embed: embedWithPositions, sizes: { hidden: 32 } },
@@ -839,6 +849,24 @@ for (const [name, spelling] of Object.entries(SPELLINGS)) {
   gpuTest(`a decoder with ${name} gives the whole graph's tokens on a GPU`, async (gpu) => {
     await assertGolden(spelling, await WebGpuBackend.create(gpu));
   });
+}
+
+/** Makes the graph take ids and positions of 32 bits. */
+async function toInt32(bytes: Uint8Array): Promise<Uint8Array> {
+  const model = await mapWeights(bytes, (tensor, bits) => ({
+    ...tensor,
+    data: { kind: "memory", bytes: new Uint8Array(bits.slice().buffer) },
+  }));
+  const names = ["input_ids", "position_ids"];
+  const toWide = (name: string) => names.includes(name) ? `${name}/int64` : name;
+  const inputs = model.graph.inputs.map((info) =>
+    names.includes(info.name) ? makeValueInfo(info.name, "int32", ["batch", "tokens"]) : info
+  );
+  const casts = names.map((name) =>
+    makeNode("Cast", [name], [toWide(name)], { attributes: { to: toDtypeCode("int64") } })
+  );
+  const nodes = model.graph.nodes.map((each) => ({ ...each, inputs: each.inputs.map(toWide) }));
+  return writeModel(withGraph(model, { inputs, nodes: [...casts, ...nodes] }));
 }
 
 // For bfloat16, the weights are rounded first, so that the same model in float32 computes the same.

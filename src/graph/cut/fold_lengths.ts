@@ -93,10 +93,8 @@ export function dropMaskFactors(probes: Probes): Graph {
 function toConstant(name: string, { dtype, shape, data }: Value): Tensor | undefined {
   const elements = data!;
   let bytes: ArrayBufferView;
-  if (dtype === "int64") {
-    // Exporters use the largest int64 for "to the end". As a double it is rounded up.
-    bytes = BigInt64Array.from(elements, (x) => x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(x));
-  } else if (dtype === "int32") bytes = Int32Array.from(elements);
+  if (dtype === "int64") return int64Tensor(name, shape, [...elements]);
+  if (dtype === "int32") bytes = Int32Array.from(elements);
   else if (dtype === "bool") bytes = Uint8Array.from(elements);
   else if (dtype === "float32") bytes = Float32Array.from(elements);
   else if (dtype === "float16") bytes = Float16Array.from(elements);

@@ -17,6 +17,7 @@ import {
   fixLogitCount,
   requireFloatCaches,
   splitCacheHeads,
+  widenIds,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
 import { dropMaskFactors, findDependents, foldConstants, foldLengths } from "./fold_lengths.ts";
@@ -131,7 +132,7 @@ function rewriteProbed(probes: Probes, rewrite: (probes: Probes) => Graph): Prob
  * @throws {Refusal} when the graph is not a decoder, or cannot be cut.
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
-  const constants = readOriginals(fixLogitCount(foldConstants(liftConstants(original))));
+  const constants = readOriginals(fixLogitCount(foldConstants(liftConstants(widenIds(original)))));
   const plainTables = readTiedTables(splitCacheHeads(constants));
   const lifted = new GraphIndex(
     multiplyInBlocks(multiplyDequantized(gatherQuantized(plainTables))),

@@ -232,13 +232,13 @@ export function makeNode(
   };
 }
 
-/** Makes an int64 constant. */
+/** Makes an int64 constant. Exporters use the largest int64 for "to the end", which a double rounds up. */
 export function int64Tensor(
   name: string,
   shape: readonly number[],
   values: readonly number[],
 ): Tensor {
-  const data = BigInt64Array.from(values, BigInt);
+  const data = BigInt64Array.from(values, (x) => x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(x));
   return {
     name,
     dtype: "int64",

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { StartupError } from "../../../src/base/errors.ts";
 import {
   hasSubgraph,
+  int64Tensor,
   makeNode,
   readFloatAttribute,
   readIntAttribute,
@@ -18,6 +19,13 @@ import {
 } from "../../../src/graph/file/wire.ts";
 import { buildModel, constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
+
+Deno.test("int64Tensor() keeps the largest int64, which doubles round up", () => {
+  const { data } = int64Tensor("end", [2], [Number(2n ** 63n - 1n), -(2 ** 63)]);
+  assert.ok(data.kind === "memory");
+  const values = new BigInt64Array(data.bytes.slice().buffer);
+  assert.deepEqual([...values], [2n ** 63n - 1n, -(2n ** 63n)]);
+});
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
