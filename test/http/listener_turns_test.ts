@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { connect } from "node:net";
 import { BUDGET_BYTES, ReadBudget } from "../../src/server/http/connection/tcp_socket.ts";
 import { yieldToEvents } from "../../src/base/timing.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
@@ -61,4 +62,17 @@ Deno.test("ReadBudget does not let a connection wait long before it is read", as
     await read;
     assert.ok(numTurns <= 15, `heard after ${numTurns} iterations`);
   }
+});
+
+Deno.test("Listener does not count clients that are gone before they are accepted as failures", async () => {
+  await using server = new TestListener((_incoming, outgoing) => outgoing.end("served"));
+  const gone = Array.from({ length: 64 }, () => {
+    const socket = connect(server.port, "127.0.0.1");
+    // Resets the connection, after which the system still offers it to the server.
+    socket.once("connect", () => socket.resetAndDestroy());
+    return new Promise((resolve) => socket.once("close", resolve));
+  });
+  await Promise.all(gone);
+  assert.equal(await (await fetch(server.base)).text(), "served");
+  assert.equal(server.figures.failed, 0);
 });

@@ -41,6 +41,13 @@ const BACKLOG = 256;
 /** Time between a failed accept and the next one. A descriptor may be free by then. */
 const RETRY_MS = 50;
 
+/** Errors of accepting a connection that its client has reset, as port scans and some health checks do. */
+const GONE = [
+  Deno.errors.NotConnected,
+  Deno.errors.ConnectionAborted,
+  Deno.errors.ConnectionReset,
+];
+
 export interface ListenerOptions {
   readonly host: string;
   readonly port: number;
@@ -148,13 +155,15 @@ export class Listener {
         const connection = await listener.accept();
         this.#admit(connection).catch((error) => this.#reportFailure(error));
         await this.#connections.waitForRoom();
-        // Accepting a queued connection does not yield to the event loop by itself.
-        await readBudget.take(0);
       } catch (error) {
         if (this.#isClosing) return;
-        this.#reportFailure(error as Error);
-        await sleep(RETRY_MS);
+        if (!GONE.some((each) => error instanceof each)) {
+          this.#reportFailure(error as Error);
+          await sleep(RETRY_MS);
+        }
       }
+      // Accepting a queued connection does not yield to the event loop by itself.
+      await readBudget.take(0);
     }
   }
 
