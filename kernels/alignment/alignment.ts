@@ -187,7 +187,7 @@ interface AlignmentHead {
   readonly numKeys: number;
   readonly headSize: number;
   readonly scale: number;
-  /** 1 / number of heads. */
+  /** Factor of the head in the mean: 1 / number of heads of all layers. */
   readonly share: number;
 }
 

@@ -13,13 +13,13 @@ struct Step {
 @group(0) @binding(0) var<storage, read> step: Step;
 
 //# if IS_QUANTIZED
-// Keys and values are cached in 8 bits. A head of a token takes CACHE_STRIDE words: each holds four elements, as
-// multiples of 1/127 of the head's largest magnitude. The last word holds that magnitude as f16.
+// Keys and values are cached in 8 bits. A head of a token takes CACHE_STRIDE words. The last one holds the head's
+// largest magnitude as f16. Each of the others holds four elements, as multiples of 1/127 of that magnitude.
 
 alias cached = u32;
 
-// Four elements, as multiples of 1/127 of the head's largest magnitude. Bytes become numbers by their position in a
-// float's mantissa: cards convert integers slowly.
+// Four elements, as multiples of 1/127 of the head's largest magnitude. Each byte is put into the mantissa of a float,
+// and the float's offset is subtracted, because graphics cards convert integers to floats slowly.
 fn read_cached(part: cached) -> vec4<f32> {
   let bytes = part ^ 0x80808080u;
   let lanes = vec4<u32>(bytes, bytes >> 8u, bytes >> 16u, bytes >> 24u) & vec4<u32>(0xffu);

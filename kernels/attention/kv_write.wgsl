@@ -4,7 +4,7 @@
 // One workgroup takes 64 vec4s of one token, and each thread one vec4 of one head: it rotates a query into `q_out`,
 // rotates a key into the cache, or copies a value there. Heads may be normalised before or after the rotation. If each
 // head has its own root mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup
-// computes it by itself. Workgroup memory: 128 floats.
+// computes it by itself. Workgroup memory: 128 floats, or 192 if the cache is quantised.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
@@ -178,14 +178,14 @@ fn head_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> vec
   return key_four(at, head, column, scale);
 }
 
-// The element that one of a head is rotated with.
+// The other element of the pair in which an element of a head is rotated.
 fn other_element(is_query: bool, at: u32, head: u32, element: u32, scale: f32) -> f32 {
   let half = ROTARY_SIZE / 2u;
   let other = select(element - half, element + half, element < half);
   return head_four(is_query, at, head, other / 4u, scale)[other % 4u];
 }
 
-// The elements that those of a vec4 are rotated with, each at the index of the other.
+// For each element of a vec4, the other element of the pair in which it is rotated.
 fn other_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   if (IS_INTERLEAVED) {
     return head_four(is_query, at, head, column, scale).yxwz;
@@ -196,7 +196,7 @@ fn other_four(is_query: bool, at: u32, head: u32, column: u32, scale: f32) -> ve
     let other = select(column - fours, column + fours, column < fours);
     return head_four(is_query, at, head, other, scale);
   }
-  // They lie in two vec4s.
+  // The other elements lie in two vec4s.
   let first = column * 4u;
   return vec4<f32>(
     other_element(is_query, at, head, first, scale),

@@ -1,5 +1,5 @@
 /**
- * Tasks, the requests to a model, and the events that answer them. Tasks of chat and of speech are in `tasks/`.
+ * Tasks (requests to a model), and the events that answer them. Tasks of chat and of speech are in `tasks/`.
  *
  * @module
  */

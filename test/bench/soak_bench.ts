@@ -115,7 +115,7 @@ if (import.meta.main) {
     "at the end",
     "growth",
     "10 s after each",
-    "peak of both",
+    "peak after each",
   ], rows);
   if (rows.some((row) => row[3]!.includes("grows"))) Deno.exit(1);
 }

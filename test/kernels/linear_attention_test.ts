@@ -48,7 +48,10 @@ function makeParams(shape: Shape): Omit<LinearAttentionParams, "elem"> {
   };
 }
 
-/** Makes rows of one step. Keys have length 1, as the delta rule requires; decays and rates are between 0 and 1. */
+/**
+ * Makes rows of one step. Keys have length 1, as the delta rule requires. Decay factors and rates are between 0 and 1;
+ * decays are the factors or their logarithms.
+ */
 function makeRows(params: Omit<LinearAttentionParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = Float32Array.from({ length: MAX_TOKENS * 2 * params.q.stride }, () => normal());

@@ -100,7 +100,7 @@ async function measure(name: string, edit: (site: string) => string): Promise<vo
   );
 }
 
-if (!HAS_NGINX) throw new Error("It wants nginx.");
+if (!HAS_NGINX) throw new Error("This measurement needs nginx, which is not installed.");
 for (let round = 0; round < 2; round++) {
   await measure(
     "least_conn",

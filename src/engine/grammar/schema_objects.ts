@@ -10,7 +10,7 @@ import { type SchemaDocument, type SchemaNode, toMemberParam } from "./schema_do
 import { listBeside, listValues } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
-/** Maximum number of required members, beyond those that the schema names, that can be counted. */
+/** A grammar can count this many members that the schema does not name, as `minProperties` may require. */
 export const MAX_CLASSES = 8;
 
 /** A named member. */
@@ -45,7 +45,7 @@ interface Parts {
   readonly isOpen?: boolean;
 }
 
-/** A member, or any other name that matches the same patterns. */
+/** A member that the schemas name, or, without a name, all other members whose names match the same patterns. */
 interface NamedMember {
   readonly name: string | undefined;
   /** The patterns that the name matches. */
@@ -157,7 +157,7 @@ class ObjectReader {
     return [document.node(unevaluatedProperties, `${node.param}.unevaluatedProperties`)];
   }
 
-  /** Whether a schema that applies because of this one mentions the member. */
+  /** Whether the member is mentioned by a schema to which `node` refers, directly or through other schemas. */
   #isEvaluatedIn(node: SchemaNode, member: NamedMember): boolean {
     return [...this.#beside(node)].some((other) =>
       (other.keywords !== false && other.keywords["unevaluatedProperties"] !== undefined) ||
@@ -165,7 +165,7 @@ class ObjectReader {
     );
   }
 
-  /** The schemas that apply because of a node: it refers to them directly, or through others that apply. */
+  /** The schemas to which a node refers, directly or through other schemas, if they are among the given ones. */
   #beside(node: SchemaNode): ReadonlySet<SchemaNode> {
     const known = this.#besides.get(node);
     if (known !== undefined) return known;
@@ -235,7 +235,7 @@ class ObjectReader {
   }
 }
 
-/** Lists the names that a schema of `propertyNames` allows, once for each `enum` or `const`. */
+/** Lists the names that a schema of `propertyNames` allows: one list for its `enum`, and one for its `const`. */
 function listNames({ keywords }: SchemaNode): string[][] {
   if (keywords === false) return [];
   const lists = [

@@ -134,7 +134,7 @@ export interface SpelledOutKind {
    * expressed.
    */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
-  /** Proves the mask. @throws {Refusal} when it is not one that this kind may have. */
+  /** Checks the mask at all lengths. @throws {Refusal} when this kind of attention does not support it. */
   prove(
     read: MaskReader,
     contextLength: number,
@@ -170,7 +170,9 @@ export function findSpelledOut(
     q.heads !== heads || k.heads !== v.heads || v.factor !== 1 ||
     !keepsWeights(search, softmax, products)
   ) {
-    throw new Refusal(`Around ${of}, keys, values or weights are changed in between.`);
+    throw new Refusal(
+      `Around ${of}, the graph changes keys, values or weights before it multiplies them.`,
+    );
   }
   const read = (lengths: Lengths, score: number) =>
     readExponents(probes, lengths, { products, score });
@@ -181,7 +183,7 @@ export function findSpelledOut(
   const mask = kind.prove(readMask, contextLength, of);
   const sinks = products.sinks?.tensor;
   if (sinks !== undefined && !kind.takesBiases) {
-    throw new Refusal(`${of} has sinks, which are only known in decoders.`);
+    throw new Refusal(`${of} has sinks, which are supported only in decoders.`);
   }
   if (sinks !== undefined && slopes !== undefined) refuseBiasedSinks(of);
   return {
@@ -211,18 +213,20 @@ interface ScoreFunction {
   readonly softcap: number | undefined;
 }
 
-/** Scores at which the function of the scores is sampled: around zero, and far beyond any cap. */
+/** Scores at which the result is checked. */
 const PROBE_SCORES = [1, -3, 50, -700];
+/** A score far beyond any cap. */
 const FAR_SCORE = 1e6;
+/** A score so close to 0 that a cap does not change it. */
 const NEAR_SCORE = 1e-3;
 
 /**
  * Finds scale and softcap.
  *
  * @param read computes the softmax's exponents if every score has a given value; `undefined` if they are unknown.
- * @param visible the keys that the same run's tokens see.
+ * @param visible which keys the tokens see, in a run of the same lengths.
  * @param of the softmax, for messages.
- * @throws {Refusal} when scores are changed in another way, or differently for keys that are all visible.
+ * @throws {Refusal} when scores are neither scaled nor capped, or when equal scores of visible keys become different.
  */
 function measureScores(
   read: (score: number) => Value | undefined,
@@ -240,7 +244,7 @@ function measureScores(
     if (
       first === undefined || !changes!.every((x) => Math.abs(x - first) <= 1e-9 * Math.abs(first))
     ) {
-      throw new Refusal(`In front of ${of}, equal scores become different from key to key.`);
+      throw new Refusal(`In front of ${of}, equal scores of visible keys become different.`);
     }
     return first;
   };

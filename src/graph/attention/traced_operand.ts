@@ -2,8 +2,8 @@
  * Traces an attention's operand back through nodes that rearrange it into heads, to rows of tokens, or to a cache to
  * which the graph appends by `Concat`.
  *
- * To find where the elements of an operand come from, a tensor is fed with the offsets of its elements. The operand
- * then holds the offsets that it reads.
+ * To find where the elements of an operand come from, the elements of a tensor are set to 1, 2, 3 … The operand then
+ * holds the numbers of the elements that it reads, multiplied by its factor.
  *
  * @module
  */
@@ -94,7 +94,7 @@ function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(a), Math.abs(b));
 }
 
-/** Finds how `operand` reads `tensor` in a run; `undefined` if it does not consist of heads of the tensor's rows. */
+/** Finds how `operand` reads `tensor` in a run; `undefined` if its heads are not parts of the tensor's rows. */
 function traceAt(
   { probes }: Search,
   { tensor, operand, order, lengths, length: numTokens }: {

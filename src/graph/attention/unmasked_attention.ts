@@ -35,7 +35,7 @@ export interface UnmaskedAttention {
   readonly scale: number;
 }
 
-/** A distinct size for each symbol, unlike the sizes of models. */
+/** Sizes for symbolic axes, chosen to differ from the sizes in models. From the ninth symbol on, they repeat. */
 const PROBE_SIZES = [7, 11, 13, 17, 19, 23, 29, 31];
 
 interface Search extends Tracing {
@@ -45,7 +45,8 @@ interface Search extends Tracing {
 type Sized = Search & { readonly sizes: AtomSizes };
 
 /**
- * Finds the attentions of a graph without `Constant` nodes, in the graph's order. Also returns its partial evaluation.
+ * Finds the attentions of a graph, in the graph's order. The graph must not have `Constant` nodes. Also returns its
+ * partial evaluation.
  *
  * @param isOnes selects inputs that are masks of ones.
  */
@@ -65,7 +66,7 @@ export function findUnmaskedAttentions(
   return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
 }
 
-/** Makes feeds for all inputs, without elements. Each symbolic axis gets a size of its own. */
+/** Makes feeds for all inputs, without elements. Each symbol gets a size from `PROBE_SIZES`. */
 export function makeProbeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
   const getSize = (symbol: string) => {

@@ -78,7 +78,7 @@ function cutOrThrow(model: ModelProto, contextLength: number): GraphCut {
 /** The last cut of each model, which is needed twice if a folder has several dtypes: to choose one, and to load it. */
 const lastCuts = new WeakMap<ModelProto, [contextLength: number, result: CutResult<GraphCut>]>();
 
-/** Cuts a decoder graph at its attentions, or says why it cannot be cut. */
+/** Cuts a decoder graph at its attentions, recurrences and mixtures of experts, or says why it cannot be cut. */
 export function cutGraph(
   model: ModelProto,
   { contextLength = DEFAULT_CONTEXT_LENGTH }: CutOptions = {},

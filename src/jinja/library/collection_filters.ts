@@ -264,7 +264,7 @@ function ignoreCase(value: Value): Value {
   return toText(value) === undefined ? value : str(value).toLowerCase();
 }
 
-/** Gets the values by which to sort by an attribute. */
+/** Makes a function that gets the attribute by which items are compared. */
 function keyGetter(path: Value, isCaseSensitive: boolean): Getter {
   const get = makeGetter(path);
   return isCaseSensitive ? get : (item) => ignoreCase(get(item));

@@ -28,8 +28,8 @@ const MIN_FRAMES = 64;
 /**
  * Decodes frames. A damaged frame becomes silence.
  *
- * Spectral band replication, HE-AAC's upper half of the spectrum, is not decoded. The sound still begins with silence
- * as long as the delay of the replication filters, because the timing in containers includes that delay.
+ * Spectral band replication, HE-AAC's upper half of the spectrum, is not decoded. The sound still begins with silence,
+ * for the delay of the replication filters, because the timing in containers includes that delay.
  *
  * @throws {HearthError} `invalid_media` when most frames are damaged.
  */
@@ -160,8 +160,8 @@ export function findAdts(file: Uint8Array): number | undefined {
 /**
  * Decodes an AAC file. Bytes between frames are skipped.
  *
- * @throws {HearthError} `invalid_media` unless the stream has the LC profile, alone or as the core of HE-AAC, or when
- * most of it is damaged.
+ * @throws {HearthError} `invalid_media` when the stream is neither AAC-LC nor HE-AAC with an LC core, or when most of
+ * it is damaged.
  */
 export async function* readAdts(
   file: Uint8Array<ArrayBuffer>,

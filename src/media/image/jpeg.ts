@@ -36,7 +36,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
   if (unread !== undefined) {
     throw invalidMedia(
       `The JPEG file cannot be read: it ${unread}. Baseline and progressive JPEG with Huffman codes ` +
-        "and samples of 8 bits can be read; save it so, or as PNG.",
+        "and samples of 8 bits can be read; save it as one of these, or as PNG.",
     );
   }
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
@@ -87,7 +87,7 @@ interface JpegMarkers {
   readonly orientation: Orientation;
   /** What makes the coding unsupported, as the end of a sentence. */
   readonly unread: string | undefined;
-  /** Number of passes over the image: one, or about ten if it is progressive. */
+  /** Number of passes over the image: usually one, or about ten if it is progressive. */
   readonly numScans: number;
   /**
    * Whether the end marker is missing from an image that a single pass describes. With several passes, the decoder
@@ -102,7 +102,7 @@ const isFrame = (marker: number) =>
 /** Whether no length follows a marker: the restarts, the start of the image, and TEM. */
 const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 
-/** Markers that start frames of lossless JPEG, of images at several sizes (hierarchical), and with arithmetic codes. */
+/** Markers of frames that are not supported: lossless, hierarchical (several sizes), and with arithmetic codes. */
 const LOSSLESS = [0xc3, 0xc7, 0xcb, 0xcf];
 const HIERARCHICAL = [0xc5, 0xc6, 0xcd, 0xce];
 const ARITHMETIC = [0xc9, 0xca];

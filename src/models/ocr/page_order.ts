@@ -6,8 +6,8 @@
 import { distance, isStanding, type LineBox, toUprightBox, type UprightBox } from "./line_boxes.ts";
 
 /**
- * A standing line next to at least this many rows is in the margin; a shorter one may be a digit, which is also higher
- * than wide.
+ * A line that runs down or up the page (a standing line) is in the margin if it is at least as high as this many rows.
+ * A shorter one may be a single digit, which is also higher than wide.
  */
 const MIN_MARGIN_ROWS = 3;
 
@@ -160,8 +160,8 @@ interface Block<T> {
 }
 
 /**
- * Divides the page into blocks by the gap that separates columns with the most lines; `undefined` if there are no
- * columns.
+ * Divides the page into blocks at one gap: the one that puts the most lines into columns. Returns `undefined` if there
+ * are no columns.
  */
 function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
   let best: { readonly blocks: Block<T>[]; readonly numLines: number } | undefined;

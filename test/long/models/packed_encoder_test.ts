@@ -185,7 +185,7 @@ Deno.test("cutEncoder() refuses graphs with another attention, and gives a reaso
   const refusals = {
     mpnet_script_17:
       /layer\.0\/attention\/attn\/Softmax" adds -0\.\d+ to a score, like a relative position bias/,
-    deberta_v2_classifier_script_17: /keys, values or weights are changed in between/,
+    deberta_v2_classifier_script_17: /changes keys, values or weights before it multiplies them/,
     gpt2_script_17: /cannot be traced back to the rows of tokens/,
   };
   for (const [name, message] of Object.entries(refusals)) {

@@ -221,7 +221,7 @@ pageTest(
     await using other = await openBeside(tab);
     await untilAnswers(other, 1);
 
-    // Of questions sent one after the other, the second sees the text of the first.
+    // A question sent in one tab appears in the other.
     await ask(other, "What is 3 plus 4?", 2);
     await untilAnswers(tab, 2);
 

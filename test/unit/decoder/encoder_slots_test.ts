@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { EncoderSlots } from "../../../src/decoder/encoder_decoder.ts";
 
-/** Assigns slots, and keeps missing inputs. @returns the slots and the inputs that had to be encoded. */
+/** Assigns slots, as before a step. @returns the slots, and the inputs that must be encoded, now marked as encoded. */
 function step(slots: EncoderSlots, inputs: readonly object[]): [number[], object[]] {
   const { slots: assigned, missing } = slots.assign(inputs);
   for (const [input, slot] of missing) slots.keep(input, slot);

@@ -23,7 +23,7 @@ export const PROBE = "probe";
 /** The host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
-/** Matches the header `Expect` of a client that sends its body only when asked (RFC 9110, 10.1.1), like `node:http`. */
+/** Matches an `Expect` header as `node:http` does: the client sends its body only when asked (RFC 9110, 10.1.1). */
 const CONTINUE = /\b100-continue\b/i;
 
 /** How long a client may go on sending its body after the response. */
@@ -51,7 +51,7 @@ export interface Exchange {
   readonly completed: Promise<void>;
   /**
    * Accepts the upgrade to a WebSocket; absent unless the client asks for one. The handler must return the 101 response
-   * that it gets. When the app has returned it too, `take` is called with the connection.
+   * that `upgrade` returns. Once the app has returned that response, `take` is called with the connection.
    */
   readonly upgrade?: (take: (connection: Upgraded) => void) => Response;
 }
@@ -81,7 +81,7 @@ export function bridge(
     });
     // Clients that disconnect during a write are reported by `close`.
     outgoing.on("error", () => {});
-    // Lets `node:http` parse the rest of the read. If the body came with the headers, it is then complete.
+    // Lets `node:http` parse all bytes that came with the headers. If the body is among them, it is then complete.
     await undefined;
     const { complete: isWhole } = incoming;
     const { shouldKeepAlive } = outgoing;
@@ -191,7 +191,7 @@ function streamBody(
       const fail = () => controller.error(new Error("the client went away"));
       pass = () => {
         if (!isWanted) return;
-        // Takes all bytes that have arrived at once, because a client may send each byte as a chunk of its own.
+        // Takes everything that has arrived in one chunk, because a client may send each byte as a chunk of its own.
         const chunk: Uint8Array | null = incoming.read(incoming.readableLength);
         if (chunk === null) return;
         isWanted = false;

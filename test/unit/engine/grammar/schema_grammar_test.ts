@@ -42,7 +42,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ["37", '{"a": 37}', '{"a": {"a": 30}}'],
     bad: ["3", '{"a": 3}', "{}", '"x"'],
   },
-  "names within values, which are no names of schemas": {
+  "an $anchor within enum or const does not name a schema": {
     schema: {
       $defs: {
         a: { enum: [{ $anchor: "x", type: "null" }] },
@@ -186,7 +186,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a": "x", "b": "y", "c": 1}', '{"a": "x", "c": 1, "d": 1}'],
     bad: ['{"a": "x", "b": "y"}', '{"a": "x", "c": 1, "c": 2}', '{"c": 1, "d": 2, "e": 3}'],
   },
-  "minProperties with names that differ at the end, in length, or as listed": {
+  "minProperties with names that differ in the last character or in length, or that are listed": {
     schema: {
       type: "array",
       prefixItems: [

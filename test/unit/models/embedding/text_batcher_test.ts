@@ -41,8 +41,14 @@ for (const pads of [true, false]) {
     const endings = [large, larger].map((job) => batcher.run(job, ending.signal).catch(() => {}));
     await new Promise((resolve) => setTimeout(resolve, 20));
     await batcher.run(new Texts(1, 0), ending.signal);
-    assert.ok(large.numEncoded < 100, `${large.numEncoded} texts were encoded before it`);
-    assert.ok(larger.numEncoded < 100, `${larger.numEncoded} texts were encoded before it`);
+    assert.ok(
+      large.numEncoded < 100,
+      `${large.numEncoded} texts were encoded before the small request`,
+    );
+    assert.ok(
+      larger.numEncoded < 100,
+      `${larger.numEncoded} texts were encoded before the small request`,
+    );
     ending.abort();
     await Promise.all(endings);
     await batcher.dispose();

@@ -223,7 +223,7 @@ function* readHarmony({ reader, sink, isBegun = false }: CallParsing): Parsing {
     if (reader.isCutShort) return;
     if (hasHeader) {
       const found = yield* reader.until([MESSAGE], (text) => header += text);
-      // Text after a message that is no message itself is markup.
+      // A header without a message is markup.
       if (found === undefined) return;
     }
     const name = /\bto=(?:functions\.)?([\w.:/-]+)/.exec(header)?.[1];
