@@ -21,7 +21,7 @@ interface Scene {
   download(options?: Partial<DownloadOptions>): Promise<string>;
 }
 
-/** For tests of the timeout. Elsewhere a busy machine must not reach it, since a retry is one more request. */
+/** A short timeout, for its own tests. Other tests count requests, and a busy machine would retry some after it. */
 const HASTY = { HF_HUB_DOWNLOAD_TIMEOUT: "0.3" };
 
 async function withScene(
@@ -49,7 +49,7 @@ async function failure(act: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-/** The faults one after the other for the graph, and then none. */
+/** Gives each request for the graph the next fault, and none when all have been given. */
 function inTurn(...faults: Fault[]): FakeHub["onFile"] {
   return ({ path }) => path === "onnx/model.onnx" ? faults.shift() : undefined;
 }
@@ -68,7 +68,7 @@ Deno.test("downloadFiles() makes blobs named by checksum, and a snapshot of rela
   });
 });
 
-Deno.test("downloadFiles() makes copies if links are not available", async () => {
+Deno.test("downloadFiles() makes copies instead of symbolic links with HF_HUB_DISABLE_SYMLINKS", async () => {
   await withScene(async ({ download }) => {
     const path = join(await download(), "onnx", "model.onnx");
     assert.equal((await Deno.lstat(path)).isSymlink, false);
@@ -76,7 +76,7 @@ Deno.test("downloadFiles() makes copies if links are not available", async () =>
   }, { HF_HUB_DISABLE_SYMLINKS: "1" });
 });
 
-Deno.test("downloadFiles() makes hard links, which count once, if symbolic links are not permitted", async () => {
+Deno.test("downloadFiles() makes hard links if symbolic links are not permitted, and measureFolder() counts a file once", async () => {
   const { symlink } = Deno;
   Deno.symlink = () => Promise.reject(new Deno.errors.PermissionDenied("as on Windows"));
   try {
@@ -95,7 +95,7 @@ Deno.test("downloadFiles() makes hard links, which count once, if symbolic links
   }
 });
 
-Deno.test("downloadFiles() fetches no existing files", async () => {
+Deno.test("downloadFiles() does not fetch files that the cache already has", async () => {
   await withScene(async ({ hub, download }) => {
     await download();
     const before = hub.numFileRequests;
@@ -147,7 +147,7 @@ Deno.test("downloadFiles() gives up after five failures in a row, and says what 
   });
 });
 
-Deno.test("downloadFiles() gives up a connection that sends nothing", async () => {
+Deno.test("downloadFiles() retries a connection that sends nothing, and finally reports the timeout", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = inTurn({ type: "stall" });
     await download();
@@ -158,7 +158,7 @@ Deno.test("downloadFiles() gives up a connection that sends nothing", async () =
   }, HASTY);
 });
 
-Deno.test("downloadFiles() is patient with a slow connection", async () => {
+Deno.test("downloadFiles() completes over a slow connection that keeps sending", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = inTurn({ type: "slow", pieceBytes: 6_000, pauseMs: 60 });
     await download();
@@ -181,7 +181,7 @@ Deno.test("downloadFiles() fetches a file with a wrong checksum again, and then 
   });
 });
 
-Deno.test("downloadFiles() uses a complete partial file, and restarts one of another file", async () => {
+Deno.test("downloadFiles() uses a partial file that has all bytes, and fetches a file again whose partial bytes are wrong", async () => {
   await withScene(async ({ hub, cache, repository, download }) => {
     const blobs = join(cache.folder, "models--ada--engine", "blobs");
     const { hex } = repository.files.get("onnx/model.onnx")!.digest;
@@ -247,7 +247,7 @@ Deno.test("waitForSpace() retries a download until there is space, and retries n
   });
 });
 
-Deno.test("downloadFiles() twice at the same time fetches each byte once", async () => {
+Deno.test("downloadFiles() called twice at the same time fetches each file once", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = () => ({ type: "slow", pieceBytes: 10_000, pauseMs: 20 });
     const [first, second] = await Promise.all([download(), download()]);
@@ -256,7 +256,7 @@ Deno.test("downloadFiles() twice at the same time fetches each byte once", async
   });
 });
 
-Deno.test("downloadFiles() reports the number of bytes that exist, and the total", async () => {
+Deno.test("downloadFiles() reports the numbers of received and of all bytes", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = inTurn({ type: "slow", pieceBytes: 10_000, pauseMs: 60 });
     const seen: number[] = [];

@@ -22,7 +22,7 @@ async function ask(
   );
 }
 
-Deno.test("fetchRepository() reads commit and files of a branch and of a commit", async () => {
+Deno.test("fetchRepository() finds the commit and the files by branch or by commit", async () => {
   await using hub = new FakeHub();
   const commit = hub.addModel("ada/engine", { "config.json": "{}", "onnx/model.onnx": "graph" });
   for (const id of ["ada/engine", "ada/engine@main", `ada/engine@${commit}`]) {
@@ -112,7 +112,7 @@ Deno.test("fetchRepository() names HF_ENDPOINT if it is not an http or https URL
   }
 });
 
-Deno.test("fetchRepository() reads no more of an answer than a hub would send", async () => {
+Deno.test("fetchRepository() stops reading an endless answer", async () => {
   for (const status of [200, 404]) {
     let numBytes = 0;
     const endless = () =>

@@ -41,7 +41,7 @@ async function withCounted(
   });
 }
 
-Deno.test("ModelClient reads bodies of all framings, over one connection", async () => {
+Deno.test("ModelClient reads bodies with a length, in chunks or without content, over one connection", async () => {
   const long = "0123456789".repeat(50_000);
   await withCounted((incoming, outgoing) => {
     switch (incoming.url) {
@@ -128,7 +128,7 @@ Deno.test("ModelClient resends a request that a closing connection did not accep
   });
 });
 
-Deno.test("ModelClient sends streams with their length, or in chunks, as fast as they are accepted", async () => {
+Deno.test("ModelClient sends a stream with content-length if its length is known, and otherwise in chunks", async () => {
   const seen: unknown[] = [];
   await withCounted((incoming, outgoing) => {
     let numBytes = 0;
@@ -149,7 +149,7 @@ Deno.test("ModelClient sends streams with their length, or in chunks, as fast as
   });
 });
 
-Deno.test("ModelClient accepts an answer before everything is sent, and stops sending", async () => {
+Deno.test("ModelClient stops sending a body when the answer arrives before its end", async () => {
   await withCounted((_incoming, outgoing) => {
     outgoing.writeHead(413, { connection: "close" }).end("too large");
   }, async (client) => {

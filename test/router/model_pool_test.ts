@@ -24,7 +24,7 @@ class Processes {
       ready: Promise.withResolvers<ModelAddress>(),
       ended: Promise.withResolvers<void>(),
     };
-    assert.equal(this.#running.has(id), false, "it runs once");
+    assert.equal(this.#running.has(id), false, "a model has at most one process");
     this.#running.set(id, process);
     const stop = () => {
       this.events.push(`stop ${id}`);
@@ -93,7 +93,7 @@ Deno.test("ModelPool.acquire() ends the idle model used least recently", async (
   assert.deepEqual(test.processes.events, ["start a", "start b", "stop b", "start c"]);
 });
 
-Deno.test("ModelPool.acquire() lets a busy model finish, without new requests", async () => {
+Deno.test("ModelPool.acquire() lets a busy model finish its requests, and gives it no new ones, if another model waits", async () => {
   const test = makePool({ maxLoaded: 1 });
   const first = await load(test, A);
   const second = test.acquire(B);
@@ -132,7 +132,7 @@ Deno.test("ModelPool counts a process that ends unexpectedly, and restarts it fo
   await settle();
   assert.equal(test.pool.states[0]!.numLosses, 1);
   using _next = await load(test, A);
-  // A lease of the process that has ended.
+  // This lease belongs to the process that has ended.
   lost[Symbol.dispose]();
   assert.equal(test.pool.states[0]!.numInUse, 1);
 });
@@ -173,7 +173,7 @@ Deno.test("ModelPool.close() refuses waiting callers and ends all processes", as
   assert.deepEqual(test.processes.events.slice(-2), ["stop a", "stop b"]);
 });
 
-Deno.test("ModelPool never runs more models than fit, for any requests", async () => {
+Deno.test("ModelPool never runs more than maxLoaded models for 200 simultaneous requests", async () => {
   const test = makePool({ maxLoaded: 2 });
   const { pool, processes } = test;
   let numDone = 0;
@@ -204,7 +204,7 @@ Deno.test("ModelPool ends models, the least recently used first, until there is 
   (await load(test, C))[Symbol.dispose]();
   await settle();
   assert.deepEqual(test.processes.events.slice(2), ["start c", "stop a", "stop b"]);
-  // From then on it is known: A fits together with C, but B does not.
+  // Now that it is known, A is loaded together with C, but C ends before B is loaded.
   (await load(test, A))[Symbol.dispose]();
   assert.deepEqual(test.processes.events.slice(5), ["start a"]);
   (await load(test, B))[Symbol.dispose]();
@@ -212,12 +212,12 @@ Deno.test("ModelPool ends models, the least recently used first, until there is 
   assert.deepEqual(test.pool.states.map(({ bytes }) => bytes), [30, 60, 50]);
 });
 
-Deno.test("ModelPool loads a model that needs more than all memory if it is alone", async () => {
+Deno.test("ModelPool loads a model that needs more than maxBytes if it runs alone", async () => {
   const test = makePool({ maxLoaded: 3, maxBytes: 100 });
   test.processes.bytes.set("a", 500);
   (await load(test, A))[Symbol.dispose]();
   await settle();
-  // A exceeds the limit alone, and stays until another model is requested.
+  // A alone exceeds the limit. It stays loaded until another model is requested.
   assert.deepEqual(test.processes.events, ["start a"]);
   using _lease = await load(test, B);
   await settle();

@@ -19,7 +19,7 @@ async function read(words: readonly string[], yaml?: string): Promise<RoutedMode
   }
 }
 
-Deno.test("readRoutedModels() reads names, flags for all, and flags for one", async () => {
+Deno.test("readRoutedModels() reads names, flags for all models, and flags for one model", async () => {
   const models = await read(
     ["-m", "hearth-demo-chat", "--device", "cpu", "--no-prefix-cache", "--kv-cache-mb", "64"],
     `models:
@@ -51,7 +51,7 @@ Deno.test("readRoutedModels() reads names, flags for all, and flags for one", as
   for (const alias of ["text-embedding-3-small", "embed", "*", "hearth/hearth-demo-embed"]) {
     assert.ok(embed!.aliases.includes(alias));
   }
-  // Serve can parse the arguments, with the model's own flags last.
+  // `hearth serve` accepts these arguments. The model's own flags are last, so they have precedence.
   const serve = parseCall(COMMANDS[0], embed!.args, {});
   assert.ok(typeof serve !== "string");
   assert.equal(serve.flags["prefixCache"], true);

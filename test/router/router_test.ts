@@ -112,7 +112,7 @@ Deno.test("router: a killed model process ends its streams with an error and is 
   await using router = startRouter([CHAT, EMBED]);
   const url = await router.url();
   await (await embed(url)).body!.cancel();
-  // Eight answers at a time are not finished before the kill, even with a fast model and a slow test process.
+  // Eight answers at a time take long enough that none is finished before the kill.
   const streaming = await chat(url, { ...ENDLESS, n: 8, stream: true });
   const reader = streaming.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = (await reader.read()).value!;
@@ -290,7 +290,7 @@ Deno.test("router: no process outlives a router that is killed", async () => {
   router.kill("SIGKILL");
   await streaming.text().catch(() => {});
   await until(() => !pids.some(isAlive));
-  // Each process removed its own file; the router could not.
+  // Each model's process removed its own file.
   assert.equal(childPids(router).size, 0);
 });
 
@@ -356,7 +356,7 @@ Deno.test("router: unknown paths are answered 404, and wrong methods 405, as by 
   assert.deepEqual([...new Set(Object.values(await statuses(url)))], ["unloaded"]);
 });
 
-Deno.test("router: a body that is no JSON is refused as such, rather than for its missing model name", async () => {
+Deno.test("router: a body that is not JSON is refused for that reason, rather than for its missing model name", async () => {
   await using router = startRouter([CHAT, "hearth-demo-asr"]);
   const url = await router.url();
   const ask = async (body: string | Uint8Array<ArrayBuffer>, extra: HeadersInit = {}) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { dirname, join, normalize } from "node:path";
 import { readSources } from "../fixtures/files/sources.ts";
 
-/** Each layer imports only from itself and from later ones. */
+/** From the highest to the lowest: each layer imports only from itself and from those below it in this list. */
 const LAYERS = [
   "main.ts",
   "src/cli",

@@ -54,12 +54,12 @@ async function readImports(
   return { modules: reached, packages };
 }
 
-/** The packages that a start of the entry point fetches: those of all modules. */
+/** The packages that a start of the entry point fetches: those of all its modules, also of dynamic imports. */
 async function readPackages(entry: string): Promise<ReadonlySet<string>> {
   return (await readImports(entry)).packages;
 }
 
-Deno.test("the first start fetches the packages of every thread: later ones work without a network", async () => {
+Deno.test("the first start fetches the packages of every thread, so that later starts work without a network", async () => {
   const first = (await readPackages("main.ts")).union(await readPackages("src/worker/worker.ts"));
   assert.ok([...first].some((name) => name.startsWith("onnxruntime-web@")), String([...first]));
   for (const entry of INCLUDES.filter((path) => path.endsWith(".ts"))) {

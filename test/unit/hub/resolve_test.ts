@@ -94,7 +94,7 @@ Deno.test("resolveModel() gives a snapshot folder of the cache its hub id", asyn
   });
 });
 
-Deno.test("resolveModel() reports what it looked for and where, and near names", async () => {
+Deno.test("resolveModel() reports what it looked for and where, and similar names", async () => {
   await withCache(async (cache) => {
     const message = await failure("qwen3-0.7b", cache);
     assert.match(message, /There is no model "qwen3-0\.7b"/);

@@ -9,11 +9,11 @@ Deno.test("TransferMeter returns the rate of the last seconds and the remaining 
   for (let second = 11; second < 16; second++) {
     meter.record(10_000 + (second - 10) * 5000, 1000 * second);
   }
-  // The slow start has left the window.
+  // The slow first seconds no longer count.
   assert.deepEqual(meter.record(40_000, 16_000), { bytesPerSecond: 5000, secondsLeft: 12 });
 });
 
-Deno.test("TransferMeter restarts if a file restarts", () => {
+Deno.test("TransferMeter starts its measurement again if a file starts again at byte 0", () => {
   const meter = new TransferMeter(10_000);
   meter.record(0, 0);
   meter.record(5000, 1000);

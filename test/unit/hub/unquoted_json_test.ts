@@ -51,7 +51,7 @@ Deno.test("readAnyJson() reads what Python and editors write: infinities, NaN, a
   }
 });
 
-Deno.test("a pointer of Git LFS in place of a file is refused, with the command that fetches the file", async () => {
+Deno.test("readAnyJson() and readModel() refuse a pointer of Git LFS, and name the command that fetches the file", async () => {
   const folder = Deno.makeTempDirSync();
   try {
     const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\n`;

@@ -46,7 +46,7 @@ function exists(path: string): boolean {
   return existsSync(new URL(path, import.meta.url));
 }
 
-Deno.test("Template.render() equals Jinja2", () => {
+Deno.test("Template.render() gives Jinja2's output for recorded snippets", () => {
   const recorded = readJson<Snippets>("../../fixtures/text/jinja/snippets.json");
   assert.ok(recorded.snippets.length > 600);
   requireEqual(recorded);
@@ -107,7 +107,7 @@ Deno.test("Template.render() formats the given time like strftime", () => {
   );
 });
 
-Deno.test("Template.render() knows the flags and widths of glibc's strftime", () => {
+Deno.test("Template.render() supports the flags and widths of glibc's strftime", () => {
   const formats =
     "%-d %_d %05d %3e %-e %_H %^a %^B %#p %#b %10A %010b %-j %_m %^10B %Oy %EY %q %-3M %";
   const template = new Template("{{ strftime_now(formats) }}", {
@@ -131,7 +131,7 @@ const ENDLESS: Readonly<Record<string, string>> = {
     "{% set ns = namespace(x='aa') %}{% for i in range(99) %}{% set ns.x = ns.x | replace('a', 'aa') %}{% endfor %}",
   "doubled text by join":
     "{% set ns = namespace(x='aa') %}{% for i in range(99) %}{% set ns.x = ns.x | join(ns.x) %}{% endfor %}",
-  "doubled text by set":
+  "doubled text by recursion":
     "{% set x = 'aa' %}{% for i in range(99) %}{% for j in range(2) %}{% endfor %}{% endfor %}{% macro f(n, s) %}{% if n %}{{ f(n - 1, s ~ s) }}{% else %}{{ s }}{% endif %}{% endmacro %}{{ f(60, 'aa') }}",
   "doubled lists":
     "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
@@ -204,20 +204,20 @@ function hurryClock(times: number): Disposable {
   return { [Symbol.dispose]: () => Reflect.deleteProperty(performance, "now") };
 }
 
-Deno.test("Template.render() limits the steps of a template", () => {
+Deno.test("Template.render() refuses a template with too many steps", () => {
   const source = ENDLESS["nested loops"]!;
   assert.throws(() => new Template(source).render({}), /more than 10000000 steps|longer than/);
 });
 
-Deno.test("Template.render() limits the cost of a template", async (t) => {
+Deno.test("Template.render() refuses a template that takes too many steps, too much memory or too long", async (t) => {
   for (const [name, source] of Object.entries(ENDLESS)) {
     await t.step(name, () => {
-      // Templates that are not stopped by their steps, text or depth are stopped by the clock.
+      // The limit of time stops the templates that exceed no limit of steps, text or depth.
       using _clock = hurryClock(50);
       assert.throws(() => new Template(source).render({}), TemplateError);
     });
   }
-  // This needs only one pass over a long text.
+  // One pass over a long text is within the limits.
   assert.equal(render("{{ ('a' ~ ')' * 200000 ~ 'a') | urlize | length }}"), "200002");
   // The next render has new limits.
   assert.equal(render("{{ 1 + 1 }}"), "2");

@@ -17,7 +17,7 @@ function encodeWhole(config: Record<string, unknown>, post_processor: unknown = 
   return new Tokenizer({ model: MODEL, post_processor }, { ...ENDS, ...config }).encodeWhole("a");
 }
 
-Deno.test("Tokenizer obeys add_bos_token and add_eos_token, each once", () => {
+Deno.test("Tokenizer adds BOS and EOS once if add_bos_token and add_eos_token are true", () => {
   const both = { add_bos_token: true, add_eos_token: true };
   assert.deepEqual(encodeWhole({}), [2]);
   assert.deepEqual(encodeWhole({ add_bos_token: true }), [0, 2]);
@@ -29,7 +29,7 @@ Deno.test("Tokenizer obeys add_bos_token and add_eos_token, each once", () => {
   assert.deepEqual(encodeWhole({ add_bos_token: null }, template("<s>", "A")), [0, 2]);
 });
 
-Deno.test("Tokenizer removes the BOS of its template if Python's class does", () => {
+Deno.test("Tokenizer with add_bos_token false removes the template's BOS only for classes that do so in Python", () => {
   const framed = (tokenizer_class: string) =>
     encodeWhole({ tokenizer_class, add_bos_token: false }, template("<s>", "A"));
   assert.deepEqual(framed("LlamaTokenizerFast"), [2]);

@@ -19,7 +19,7 @@ Deno.test("Tokenizer numbers added tokens after the vocabulary, whatever ids the
   assert.equal(tokenizer.numIds, 5);
 });
 
-Deno.test("Tokenizer.decode() leaves out each token that is spelled like a special one", () => {
+Deno.test("Tokenizer.decode() with skipsSpecial leaves out every token that is spelled like a special one", () => {
   const tokenizer = new Tokenizer({
     model: {
       type: "Unigram",
@@ -34,7 +34,7 @@ Deno.test("Tokenizer.decode() leaves out each token that is spelled like a speci
   }
 });
 
-Deno.test("Tokenizer marks the first word only if nothing was removed before it", () => {
+Deno.test("Metaspace with prepend_scheme first marks the first word only if no white space precedes it", () => {
   const tokenizer = new Tokenizer({
     pre_tokenizer: {
       type: "Sequence",

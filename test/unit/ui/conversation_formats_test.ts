@@ -18,7 +18,7 @@ const QUESTION: Message = {
   images: ["data:image/png;base64,AA"],
 };
 
-Deno.test("makeChatRequest() contains system prompt, images, sampling, schema and tools", () => {
+Deno.test("makeChatRequest() includes system prompt, images, sampling, schema and tools", () => {
   const request = makeChatRequest("m", {
     messages: [QUESTION],
     settings: {

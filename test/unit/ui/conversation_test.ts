@@ -17,7 +17,7 @@ function turn(
   return { id, parentId, createdMs, conversationId: "c", role: "user", text: id, ...more };
 }
 
-/** q1 has the answers a1 and a2; the first is followed by q2 and a3. */
+/** q1 has the answers a1 and a2; a1 is followed by q2, and q2 by a3. */
 const TURNS = [
   turn("q1", null, 1),
   turn("a2", "q1", 5, { role: "assistant" }),
@@ -28,7 +28,7 @@ const TURNS = [
 
 const getIds = (turns: readonly Turn[]) => turns.map(({ id }) => id);
 
-Deno.test("findPathThrough() is the newest branch through a turn", () => {
+Deno.test("findPathThrough() returns the newest branch through a turn, or the newest of all if the turn is unknown", () => {
   assert.deepEqual(getIds(findPathThrough(TURNS, "a1")), ["q1", "a1", "q2", "a3"]);
   assert.deepEqual(getIds(findPathThrough(TURNS, "q1")), ["q1", "a2"]);
   assert.deepEqual(getIds(findPathThrough(TURNS, null)), ["q1", "a2"]);
@@ -43,13 +43,13 @@ Deno.test("findPathThrough() skips deleted turns", () => {
   assert.deepEqual(findPathThrough(all, "a3"), []);
 });
 
-Deno.test("listChildren() sorts by time, and findNewestLeaf() is the end of the newest branch", () => {
+Deno.test("listChildren() sorts by time, and findNewestLeaf() returns the end of the newest branch", () => {
   assert.deepEqual(getIds(listChildren(TURNS, "q1")), ["a1", "a2"]);
   assert.equal(findNewestLeaf(TURNS, "a1"), "a3");
   assert.equal(findNewestLeaf(TURNS, null), "a2");
 });
 
-Deno.test("makeTitle() is the beginning of the first question", () => {
+Deno.test("makeTitle() returns the beginning of the first question, or what it has instead of text", () => {
   assert.equal(makeTitle([turn(" What? ", null, 1)]), "What?");
   const image = { images: ["data:image/png;base64,AA"] };
   assert.equal(makeTitle([turn("1", null, 1, { text: "", ...image })]), "Image");

@@ -5,7 +5,7 @@ Deno.test("placeLabels() moves labels apart and drops one that fits nowhere", ()
   const text = "some words";
   const [alone] = placeLabels([{ x: 0, y: 0, text }]);
   assert.equal(alone!.label!["text-anchor"], "start");
-  // The other point is to the right.
+  // The second point is to the right of the first.
   const [moved, second] = placeLabels([{ x: 0, y: 0, text }, { x: 30, y: 4, text }]);
   assert.deepEqual([moved, second].map((each) => each!.label!["text-anchor"]), ["end", "start"]);
   const crowd = Array.from({ length: 30 }, (_, at) => ({ x: at % 6, y: at % 5, text }));

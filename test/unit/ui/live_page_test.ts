@@ -17,7 +17,7 @@ Deno.test("parseMetrics() reads names, labels and values, and ignores comments",
   assert.equal(scrape.get("c")![0]!.value, 1);
 });
 
-Deno.test("Throughput is the growth of the counter per second", () => {
+Deno.test("the plot Throughput shows the growth of the counter per second", () => {
   const at = (seconds: number, tokens: number) => ({
     seconds,
     scrape: parseMetrics(`hearth_completion_tokens_total ${tokens}`),
@@ -29,7 +29,7 @@ Deno.test("Throughput is the growth of the counter per second", () => {
   assert.equal(read(at(20, 10), at(20, 10)), null);
 });
 
-Deno.test("Latency is interpolated within the window's bucket", () => {
+Deno.test("the plot of latency interpolates the median within its bucket, for the requests between two scrapes", () => {
   const name = "hearth_http_request_duration_seconds_bucket";
   const scrape = (counts: readonly number[]) =>
     parseMetrics(
@@ -43,6 +43,6 @@ Deno.test("Latency is interpolated within the window's bucket", () => {
   const then = { seconds: 0, scrape: scrape([10, 10, 10]) };
   assert.equal(Math.round(read({ seconds: 10, scrape: scrape([10, 20, 20]) }, then)!), 300);
   assert.equal(read({ seconds: 10, scrape: scrape([10, 10, 10]) }, then), null);
-  // Beyond the last bound, only that bound is known.
+  // If the median exceeds the last finite bound, that bound is shown.
   assert.equal(read({ seconds: 10, scrape: scrape([10, 10, 20]) }, then), 500);
 });

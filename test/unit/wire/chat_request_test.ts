@@ -5,7 +5,7 @@ import { HearthError } from "../../../src/base/errors.ts";
 
 const GOOD = { model: "m", messages: [{ role: "user", content: "Hello" }] };
 
-/** The refusal of a valid request with `change`. */
+/** The error for `GOOD` with these changes. */
 function refusal(change: Record<string, unknown>): HearthError {
   try {
     parseRequest(ChatRequest, { ...GOOD, ...change });
@@ -16,7 +16,7 @@ function refusal(change: Record<string, unknown>): HearthError {
   throw new Error(`${JSON.stringify(change)} was accepted`);
 }
 
-Deno.test("ChatRequest accepts every parameter at both ends of its range", () => {
+Deno.test("ChatRequest accepts parameters at the ends of their ranges", () => {
   const ranges: Record<string, readonly unknown[]> = {
     temperature: [0, 2],
     top_p: [0, 1],
@@ -186,7 +186,7 @@ Deno.test("ChatRequest drops unknown fields, including prototype names", () => {
   assert.equal(({} as { x?: number }).x, undefined);
 });
 
-Deno.test("ChatRequest accepts every part type in every format, and refuses others by their path", () => {
+Deno.test("ChatRequest accepts parts of text, image and audio in all spellings, and names the path of an invalid part", () => {
   const parts = [
     { type: "text", text: "" },
     { type: "image", image_url: { url: "file:///a.png" } },
@@ -215,7 +215,7 @@ Deno.test("ChatRequest accepts every part type in every format, and refuses othe
   }
 });
 
-Deno.test("ChatRequest reports one fault of a million, so a hostile body costs no memory", () => {
+Deno.test("ChatRequest reports few of a million faults, so that a hostile body takes little memory", () => {
   const million = 1_000_000;
   const bodies = [
     { messages: Array(million).fill({}) },

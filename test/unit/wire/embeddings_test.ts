@@ -3,7 +3,7 @@ import { EmbeddingList, writeEmbeddings } from "../../../src/wire/embeddings.ts"
 
 const RESULT = { id: "i", model: 'a "quoted" name', promptTokens: 7 };
 
-Deno.test("writeEmbeddings() writes exactly what its schema describes", () => {
+Deno.test("writeEmbeddings() writes JSON that EmbeddingList accepts, with every number unchanged", () => {
   const vectors = Float32Array.from([0.1, -1e-30, 3.4e38, 0]);
   for (const format of ["float", "base64"] as const) {
     const json = [...writeEmbeddings({ ...RESULT, vectors, dimensions: 2, format })].join("");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Backpressure } from "../../../src/worker/protocol.ts";
 
-/** Whether a promise is resolved. */
+/** Whether a promise is already resolved. */
 async function isOver(promise: Promise<void>): Promise<boolean> {
   return await Promise.race([promise.then(() => true), Promise.resolve(false).then((no) => no)]);
 }
@@ -21,7 +21,7 @@ Deno.test("Backpressure.sent() makes the sender wait after the event that fills 
   assert.ok(await isOver(backpressure.sent()));
 });
 
-Deno.test("Backpressure.disable() releases the sender, now and later", async () => {
+Deno.test("Backpressure.disable() releases a waiting sender, and never makes it wait again", async () => {
   const backpressure = new Backpressure(1);
   const held = backpressure.sent();
   assert.ok(!await isOver(held));

@@ -1,11 +1,11 @@
-/** The model's thread, tested by its messages. */
+/** Messages of the worker, the thread that runs the model. */
 import assert from "node:assert/strict";
 import { makeStepMemory, serveThreads } from "../../../src/base/threads.ts";
 import { spawnModelWorker } from "../../../src/server/session/spawn_worker.ts";
 import type { FromWorker, ToWorker } from "../../../src/worker/protocol.ts";
 import { loadOptions } from "../../fixtures/servers/server.ts";
 
-/** The messages of a worker that is stopped at a progress report, or immediately, until it has stopped. */
+/** Stops a worker at its message number `stopAt`, or immediately if it is 0. @returns the types of all its messages. */
 async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {
   const worker = spawnModelWorker();
   const { port1, port2 } = new MessageChannel();

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { countStepsIn, makeStepMemory, runStep } from "../../../../src/base/threads.ts";
 import { Heartbeat, STEP_FACTOR } from "../../../../src/server/session/client.ts";
 
-/** A heartbeat whose worker steps are controlled by this thread. */
+/** A heartbeat that watches the steps of this thread. */
 function makeHeart(): Heartbeat {
   const steps = makeStepMemory();
   countStepsIn(steps);
   return new Heartbeat({ timeoutMs: 6_000, steps });
 }
 
-/** Beats until the worker is lost, at most `max` times. */
+/** Beats until the worker is declared lost, at most `max` times. */
 function untilLost(heart: Heartbeat, max = 1_000): { beats: number; reason: string | undefined } {
   for (let beats = 1; beats <= max; beats++) {
     const reason = heart.beat();
@@ -78,5 +78,9 @@ Deno.test("Heartbeat.beat() counts every part of a step as a sign of life", asyn
       await runStep(() => Promise.resolve());
     }
   });
-  assert.equal(untilLost(heart, 6).reason, undefined, "the silence begins when the step ends");
+  assert.equal(
+    untilLost(heart, 6).reason,
+    undefined,
+    "six beats of silence after the step are allowed",
+  );
 });

@@ -110,7 +110,7 @@ Deno.test("Session replaces a worker that dies, and ends its requests with an er
 
 Deno.test("Session gives up if every worker is lost while it loads", async () => {
   const policyLosses = 6;
-  // The waits before restarts, except that of 1 s: a timeout for the worker's end is as long.
+  // Shortens the waits before restarts, except the wait of 1 s: the timeout for a lost worker's end is also 1 s.
   using _waits = hurryTimers(500, 2_000, 4_000);
   await using opened = openSession(Array(policyLosses).fill("lose-on=load"));
   const { session, workers } = opened;

@@ -3,7 +3,7 @@ import { RestartPolicy } from "../../../../src/server/session/supervisor.ts";
 
 const MINUTE_MS = 60_000;
 
-Deno.test("RestartPolicy.recordLoss() doubles the wait each time and gives up at the sixth loss", () => {
+Deno.test("RestartPolicy.recordLoss() begins without a wait, doubles it from 500 ms on, and gives up at the sixth loss", () => {
   const policy = new RestartPolicy();
   const waits = Array.from({ length: 6 }, (_, second) => policy.recordLoss(second * 1000));
   assert.deepEqual(waits, [0, 500, 1000, 2000, 4000, undefined]);

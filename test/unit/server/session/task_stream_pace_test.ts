@@ -8,7 +8,7 @@ const piece = (isLast: boolean): SpeakEvent => ({
   isLast,
 });
 
-Deno.test("TaskStream reports only events that were read to the worker", async () => {
+Deno.test("TaskStream tells the worker that an event was taken only after it has been read", async () => {
   const { port1, port2 } = new MessageChannel();
   const told: unknown[] = [];
   let onTold = () => {};

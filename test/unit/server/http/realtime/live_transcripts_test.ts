@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { AgreedText } from "../../../../../src/server/http/realtime/live_transcripts.ts";
 
-/** The text that each hypothesis makes certain, then the addition of the final text. */
+/** The text that each hypothesis makes certain, and last what the final text adds. */
 function follow(hypotheses: readonly string[], final: string): string[] {
   const agreed = new AgreedText();
   return [...hypotheses.map((each) => agreed.push(each)), agreed.end(final)];

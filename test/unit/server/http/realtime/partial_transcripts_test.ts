@@ -5,7 +5,7 @@ import {
 } from "../../../../../src/server/http/realtime/partial_transcripts.ts";
 import type { Session } from "../../../../../src/server/session/session.ts";
 
-/** A session with a partial transcript that lasts until it is aborted, and the transcript's signal. */
+/** Starts a partial transcript that lasts until it is aborted. `transcript` is its signal. */
 function startTranscript(signal: AbortSignal) {
   const started: AbortSignal[] = [];
   const session = {
@@ -28,7 +28,7 @@ function startTranscript(signal: AbortSignal) {
   const { now } = performance;
   try {
     for (const nowMs of [0, 999, 1_000]) {
-      assert.equal(started.length, 0, `a transcript after ${nowMs} ms`);
+      assert.equal(started.length, 0, `a transcript started before ${nowMs} ms`);
       performance.now = () => nowMs;
       partials.update({ itemId: "item", audio, language: undefined });
     }

@@ -7,7 +7,7 @@ import {
 
 const SETTINGS = { threshold: 0.5, prefixMs: 300, silenceMs: 500 };
 
-/** The events for likelihoods of a tenth of a second each. */
+/** The events for these likelihoods, one for each 100 ms. */
 function findTurns(likelihoods: readonly number[], settings = SETTINGS, startMs = 0): TurnEvent[] {
   const detector = new TurnDetector(settings, { windowMs: 100, startMs });
   return likelihoods.flatMap((likelihood) => detector.push(likelihood) ?? []);
