@@ -1,5 +1,5 @@
-// Shared by all attention kernels, and with IS_PAGED by those over the paged cache. See paged_attention.ts and
-// packed_attention.ts for formulas and shapes.
+// Shared by all attention kernels. The part in IS_PAGED is only for kernels over the paged cache. See
+// paged_attention.ts and packed_attention.ts for formulas and shapes.
 
 override HEAD_FOURS: u32;
 override KV_HEADS: u32;
@@ -10,7 +10,7 @@ override Q_STRIDE: u32;
 override Q_OFFSET: u32;
 // Soft cap of the scores; 0 for none.
 override SOFTCAP: f32;
-// Factor from products of query and key to scores or, if there is a soft cap, to scores divided by it.
+// Factor of the products of query and key: the scale of the scores, divided by the soft cap if there is one.
 override PRODUCT_SCALE: f32;
 // Whether a sink logit per head is added to the softmax's denominator.
 override HAS_SINKS: bool;

@@ -3,7 +3,7 @@
 //
 // In the first product, `out[row, j]` is the activated output of a row's `j`-th expert. The second product computes the
 // outputs that combine.wgsl weights and adds up. A workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns,
-// which are rows of a matrix, and stages it $DEPTH elements of K deep. If the matrix is gated, the first half of a
+// which are rows of a matrix. It stages $DEPTH elements along K at a time. If the matrix is gated, the first half of a
 // tile's columns belongs to the gate.
 
 // Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
@@ -80,7 +80,7 @@ fn experts_many(
       let next = at + $(DEPTH / 4)u;
       //# put load from next
     }
-    // Eight steps along K between two tests of the loop's end.
+    // Eight unrolled steps along K in each iteration.
     for (var k = 0u; k < $(DEPTH)u; k += 8u) {
       //# for i in 0..8
       {

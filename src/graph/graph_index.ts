@@ -113,7 +113,7 @@ export function readIntegers(index: GraphIndex, name: string | undefined): numbe
   return [...toValue(tensor).data ?? []];
 }
 
-/** A constant with `length` elements along its last axis and no others. */
+/** A constant in which all axes but the last have size 1. If `length` is given, the last must have that size. */
 export function readVector(
   index: GraphIndex,
   name: string | undefined,
@@ -275,8 +275,8 @@ function findMissing(
 const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
 
 /**
- * Whether only nodes that run on the GPU read an int64 input. ONNX Runtime does all other int64 arithmetic on the CPU,
- * for which it would copy an input in GPU memory back, and first wait for all GPU work.
+ * Whether an int64 input is read only by nodes that run on the GPU. ONNX Runtime does all other int64 arithmetic on the
+ * CPU. If the input were in GPU memory, it would wait for all GPU work, and then copy the input back.
  */
 export function isIndex(input: string, graph: GraphIndex): boolean {
   return graph.consumers(input).every(({ opType, inputs }) =>

@@ -74,7 +74,7 @@ export function compileCut(
     });
   }
 
-  /** Lists the tensors that a segment reads, except positions if it is compiled. */
+  /** Lists the tensors that a segment reads, except positions. */
   function listRead(segment: CompiledSegment, index: number): string[] {
     return "refused" in segment
       ? cut.segments[index]!.inputs.map(({ name }) => name).filter((name) =>

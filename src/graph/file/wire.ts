@@ -1,5 +1,5 @@
 /**
- * Protocol Buffers' wire format: reads and writes fields, but knows nothing of messages. It is hand-written because the
+ * Protocol Buffers' wire format: reads and writes fields, but knows no message types. It is hand-written because the
  * byte fields here are gigabytes of weights: libraries need a whole file in memory to decode it, and copy every byte
  * field to encode it.
  *

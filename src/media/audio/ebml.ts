@@ -95,7 +95,7 @@ export function readEbmlFloat(data: Uint8Array): number {
 
 const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
 
-/** Splits the content of a block into its frames, as the lacing says in which the block is stored. */
+/** Splits the content of a block into its frames, according to the block's lacing. */
 export function* splitLaced(
   data: Uint8Array<ArrayBuffer>,
   start: number,
@@ -164,7 +164,7 @@ function* splitFixed(
   for (let i = 0, at = start + 1; i < numFrames; i++) yield data.subarray(at, at += length);
 }
 
-/** A transformation of a track's bytes (RFC 9559, section 5.1.4.1.31); fields that the file omits have these values. */
+/** A transformation of a track's bytes (RFC 9559, section 5.1.4.1.31). */
 export interface ContentEncoding {
   /** 1: frames are transformed, 2: the codec's header is. */
   scope: number;
@@ -179,7 +179,7 @@ const COMPRESSION = { zlib: 0, removedBeginning: 3 } as const;
 const MAX_FRAME_BYTES = 2 ** 22;
 
 /**
- * Undoes an encoding.
+ * Undoes the encodings of a track that apply to `scope`, the last one first.
  *
  * @param options.scope what the bytes are, as in {@linkcode ContentEncoding}.
  * @throws {HearthError} `invalid_media` when the encoding is not supported, or the bytes are damaged.

@@ -39,7 +39,7 @@ export function whole(min: number, max: number): FieldRule {
 /** A rule for numbers other than 0 of at most this absolute value. */
 export function nonZero(max: number): FieldRule {
   return passing(
-    `a number other than 0, up to ${max}`,
+    `a number from -${max} to ${max} other than 0`,
     (value) => typeof value === "number" && value !== 0 && Math.abs(value) <= max,
   );
 }
@@ -227,8 +227,8 @@ export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
 const MAX_SIZE = 2 ** 24;
 
 /**
- * Context lengths by `model_type`: the defaults of Python's transformers, which older versions do not write into
- * `config.json`, and the length that BLOOM was trained with, which has no such field.
+ * Context lengths by `model_type`: the defaults of Python's transformers. Its older versions do not write them into
+ * `config.json`. BLOOM's configuration has no such field, so the value is the length that it was trained with.
  * Mamba 2 has no limit of its own, and no memory that grows with the sequence.
  */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {

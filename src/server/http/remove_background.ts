@@ -36,8 +36,8 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
     operation: {
       summary: "Cut out the foreground of an image",
       description: "A JSON request is answered with a chat completion that holds the image; an " +
-        "upload is answered with the PNG file itself. It has the width and height of the image, " +
-        "unless `crop` is asked for.",
+        "upload is answered with the PNG file itself. The result is as large as the image that was " +
+        "sent, unless `crop` is set.",
       request: { "application/json": MattingRequest, "multipart/form-data": MattingForm },
       requestExamples: {
         "a file of the server": {

@@ -71,7 +71,7 @@ Deno.test("checkPreprocessors() refuses absurd values, and names the file and th
     ],
     [
       { image_std: [0.5, 0, 0.5] },
-      "image_std[1]: want a number other than 0, up to 1000000, saw 0.",
+      "image_std[1]: want a number from -1000000 to 1000000 other than 0, saw 0.",
     ],
     [{ image_mean: ["a"] }, 'image_mean[0]: want a number from -1000000 to 1000000, saw "a".'],
     [{ do_resize: "yes" }, 'do_resize: want true or false, saw "yes".'],

@@ -154,7 +154,7 @@ function isJson(request: Request): boolean {
 }
 
 /**
- * Reads the body's JSON text, and puts a key in place of each medium.
+ * Reads the body's JSON text, and replaces each string that holds media by a key.
  *
  * @throws {HearthError} as {@linkcode readJson} does.
  * @throws {SyntaxError} when a string that holds media is not valid JSON.
