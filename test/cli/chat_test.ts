@@ -36,7 +36,7 @@ function plain(screen: string): string {
 }
 
 terminalTest(
-  "run at a terminal is a chat that remembers, with commands and messages of several lines",
+  "run at a terminal is a chat that remembers earlier messages, takes commands, and takes messages of several lines",
   async (folder) => {
     const [markdown, json] = [join(folder, "talk.md"), join(folder, "talk.json")];
     const cat = join(folder, "cat.png");

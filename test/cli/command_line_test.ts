@@ -4,7 +4,7 @@ import { COMMANDS } from "../../src/cli/command_line.ts";
 import { toEnvironmentName, toFlagName } from "../../src/cli/command.ts";
 import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
-Deno.test("hearth --help shows every flag of every command with its variable and exits 0", async () => {
+Deno.test("--help after a command shows each of its flags with its environment variable, and exits 0", async () => {
   for (const { name, flags } of COMMANDS) {
     const { code, stdout, stderr } = await runHearth([name, "--help"]);
     assert.equal(code, 0);
@@ -16,7 +16,7 @@ Deno.test("hearth --help shows every flag of every command with its variable and
   }
 });
 
-Deno.test("hearth -h is the help of serve, with the list of commands", async () => {
+Deno.test("hearth -h prints the help of serve, with the list of commands", async () => {
   const { code, stdout } = await runHearth(["-h"]);
   assert.equal(code, 0);
   assert.equal(stdout, (await runHearth(["serve", "--help"])).stdout);

@@ -3,7 +3,7 @@ import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const MODEL = new URL("../../models/hearth-demo-chat/", import.meta.url).pathname;
 
-Deno.test("hearth inspect of a folder prints a line per graph, and the segments of one", async () => {
+Deno.test("hearth inspect of a folder prints a line for each graph, and the segments of one of them", async () => {
   const { code, stdout: out } = await runHearth(["inspect", MODEL]);
   assert.equal(code, 0);
   for (const suffix of ["", "_fp16", "_q4", "_q4f16"]) {
@@ -28,7 +28,7 @@ Deno.test("hearth inspect says which segments a GPU leaves to ONNX Runtime, and 
   const url = new URL("../fixtures/graphs/exports/gpt_neox_dynamo_18.onnx", import.meta.url);
   const folder = await Deno.makeTempDir();
   try {
-    // No kernel computes Tan. In the file, an operator follows the number of its field and its own length.
+    // No kernel computes Tan. In the file, the name of an operator follows its field tag and the name's length.
     const bytes = Array.from(await Deno.readFile(url), (byte) => String.fromCharCode(byte)).join(
       "",
     );
@@ -42,7 +42,7 @@ Deno.test("hearth inspect says which segments a GPU leaves to ONNX Runtime, and 
       /^decoding {3}3 dispatches for 1 of 3 segments, .*, 2 runs of ONNX Runtime$/m,
     );
     const [first, second, last] = out.match(/^ {4}GPU .*$/gm)!;
-    // The second segment then takes its cosines from the first one.
+    // The first segment computes the cosines that the second one takes.
     assert.match(first!, /GPU {2}ONNX Runtime, always\. It has no kernel for Cos /);
     assert.match(second!, /GPU {2}ONNX Runtime, always\. It has no kernel for Tan /);
     assert.match(last!, /GPU {2}3 dispatches for decoding, 6 for prompts/);

@@ -53,7 +53,7 @@ Deno.test("pull downloads only what serving in the device's dtype needs, and rep
   });
 });
 
-Deno.test("pull that is killed within a file leaves no partial file visible, and the next pull resumes it", async () => {
+Deno.test("pull that is killed within a file leaves no partial snapshot, and the next pull resumes the file", async () => {
   await withScene(async (scene) => {
     const { hub, cache, env } = scene;
     // Only the first chunk of each file arrives, so files that are smaller than a chunk are complete.
@@ -164,8 +164,8 @@ Deno.test("serve downloads in the background: /health reports the progress, and 
   await withScene(async (scene) => {
     const { hub, env, commit } = scene;
     const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-    // Sends the next chunk when /health has reported the previous one, or after a second, and then another report is
-    // due. A chunk that follows too soon would not be reported.
+    // Sends the next chunk 150 ms after /health has reported the previous one, or after waiting a second for it.
+    // Progress that follows the last report too soon is not reported.
     let told = Promise.withResolvers<void>();
     const next = async () => {
       told = Promise.withResolvers();

@@ -7,7 +7,7 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const README = await Deno.readTextFile(`${ROOT}README.md`);
 const START = /^deno run -A main\.ts(?: -m (\S+))?$/;
 
-/** Checks what commands of the README print or write. Words in a command tell which check is for it. */
+/** What the README's commands must print or write. The pattern matches the command for which the check is. */
 const WANTED: readonly (readonly [RegExp, (output: Uint8Array) => boolean])[] = [
   [/capital of France/, saying(/Paris/)],
   [/circle\.png/, saying(/A red circle on a white background\./)],

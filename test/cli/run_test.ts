@@ -130,7 +130,7 @@ Deno.test("run of a reranker writes documents with their scores, the best first"
   assert.match(alone.stderr, /takes a query and then documents/);
 });
 
-Deno.test("run of a speech model transcribes recordings, and refuses other files", async () => {
+Deno.test("run of a speech model refuses inputs that are not recordings", async () => {
   const words = ["run", "hearth-demo-asr", ...CPU, "-i"];
   const text = await runHearth([...words, "hello"]);
   assert.equal(text.code, 1);
@@ -224,7 +224,7 @@ Deno.test("run of a vision model answers a message of images and texts, and refu
   });
 });
 
-Deno.test("run of a model that hears answers a message of a sound and a text", async () => {
+Deno.test("run of a chat model that takes sounds answers a message of a sound and a text", async () => {
   await using model = await makeVisionFolder("gemma4");
   await withFolder(async (folder) => {
     const sound = join(folder, "speech.wav");
@@ -278,7 +278,7 @@ speechTest(
   },
 );
 
-Deno.test("run without an input, with a bad output or a broken model says so and exits 1", async () => {
+Deno.test("run without an input, with an output that cannot be written, or with a broken model says so and exits 1", async () => {
   await withFolder(async (folder) => {
     const output = await runHearth([...CHAT, "-i", "x", "-o", join(folder, "no", "where")]);
     assert.equal(output.code, 1);
@@ -349,7 +349,7 @@ Deno.test("run takes - for standard input and output", async () => {
   assert.match(twice.stderr, /Standard input can only be read once/);
 });
 
-Deno.test("run replaces the output file if it succeeds, and leaves it unchanged if it is refused", async () => {
+Deno.test("run replaces the output file if it succeeds, and leaves it unchanged if it fails", async () => {
   await withFolder(async (folder) => {
     const output = join(folder, "kept.wav");
     const kept = "What was there before, and longer than the answer to the question below.\n";
@@ -364,7 +364,7 @@ Deno.test("run replaces the output file if it succeeds, and leaves it unchanged 
     const question = ["-i", "What is the capital of France?"];
     assert.equal((await runHearth([...CHAT, ...question, "-o", output])).code, 0);
     assert.equal(await Deno.readTextFile(output), "The capital of France is Paris.\n");
-    // A device cannot be truncated.
+    // A device such as /dev/null cannot be truncated, but can be written.
     assert.equal((await runHearth([...CHAT, ...question, "-o", "/dev/null"])).code, 0);
   });
 });

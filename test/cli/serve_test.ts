@@ -124,13 +124,13 @@ Deno.test("serve on the port of another Hearth server names that server's model 
   );
 });
 
-Deno.test("serve on an address of another machine ends with one clear line and exit code 1", async () => {
+Deno.test("serve -a with an address that this machine does not have ends with one clear line and exit code 1", async () => {
   const { code, stderr } = await runHearth(["-a", "192.0.2.1", "-p", "0", "--log-level", "error"]);
   assert.equal(code, 1);
   assert.match(stderr, /^hearth: Cannot listen at 192\.0\.2\.1, port 0: .* -a: .*\n$/);
 });
 
-Deno.test("serve with a folder that is not there ends with one clear line and exit code 1", async () => {
+Deno.test("serve with --media-dir or --vad of a folder that does not exist ends with one clear line and exit code 1", async () => {
   const { code, stderr } = await runHearth([...CPU, "--media-dir", "/nowhere/at/all"]);
   assert.equal(code, 1);
   assert.equal(
@@ -144,7 +144,7 @@ Deno.test("serve with a folder that is not there ends with one clear line and ex
   );
 });
 
-Deno.test("serve of something that cannot be a model ends with one clear line and exit code 1", async () => {
+Deno.test("serve of an empty folder, or offline of a model that is not in the cache, ends with one clear line and exit code 1", async () => {
   const folder = await Deno.makeTempDir();
   const env = { HF_HUB_CACHE: folder };
   const empty = await runHearth([...CPU, "-m", folder]);
@@ -247,7 +247,7 @@ Deno.test("serve warns when other machines can call it without a key", async () 
   await hearth.logged(/WARN .*no --api-key is set/);
 });
 
-Deno.test("serve continues when nobody reads its standard output any more", async () => {
+Deno.test("serve continues after the reader of its standard output has closed it", async () => {
   await using model = new HeldModel();
   await using hearth = new HearthProcess([...CPU, "-m", model.id], { env: model.env });
   const url = await hearth.url();

@@ -7,7 +7,7 @@ import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 
-/** Starts answers that take many seconds, to the end of the context. Returns their reader after the first event. */
+/** Starts eight answers that fill the context, which takes many seconds. Returns their reader after the first event. */
 async function startLongReplies(url: string): Promise<ReadableStreamDefaultReader<string>> {
   const answer = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",
@@ -54,7 +54,7 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
 
 for (const signal of ["SIGTERM", "SIGHUP"] as const) {
   Deno.test(`serve on ${signal} within its first second leaves no process-id file`, async () => {
-    // `undefined` stands for the moment when serve prints its address: then the file exists. Most times end before it.
+    // `undefined` waits until serve prints its address; the file exists by then. Most of the other waits end earlier.
     for (const waitMs of [undefined, 100, 300, 500, 700]) {
       await using hearth = new HearthProcess(CPU);
       if (waitMs === undefined) await hearth.url();

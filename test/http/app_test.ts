@@ -74,7 +74,7 @@ Deno.test("GET /models lists the model, and /models/{name} finds it by id or ali
   assert.equal((await unknown.json()).error.code, "model_not_found");
 });
 
-Deno.test("endpoints for other kinds of model: an unknown model is 404, the loaded one is 400 and names its endpoints", async () => {
+Deno.test("endpoints of other kinds of models answer 404 for an unknown name, and 400 with the loaded model's endpoints otherwise", async () => {
   for (const path of ["/audio/speech", "/v1/images/remove_background"]) {
     const unknown = await app.post(path, chatBody({ model: "gpt-4o" }));
     assert.equal(unknown.status, 404);
@@ -148,7 +148,7 @@ Deno.test("app: an error in the server itself is answered 500, and its stack and
   assert.match(line.error, /^TypeError: a mistake.*\n +at /);
 });
 
-Deno.test("app: an error message truncates a long path", async () => {
+Deno.test("app: error messages shorten long paths", async () => {
   const app = new TestApp();
   const long = "x".repeat(10_000);
   for (const [method, path] of [["GET", `/${long}`], ["DELETE", `/models/${long}`]] as const) {

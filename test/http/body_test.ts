@@ -13,7 +13,7 @@ function post(body: BodyInit, headers: Record<string, string> = JSON_TYPE): Requ
 const BEFORE_MEDIA = '{"messages":[{"content":[{"image_url":"base64://';
 const AFTER_MEDIA = '"}]}]}';
 
-/** A body of an image in chunks of one MiB; `taken()` is the number of chunks that were read. */
+/** A body with an image, in chunks of one MiB; `taken()` is the number of chunks that were read. */
 function megabytes(count: number): { body: ReadableStream<Uint8Array>; taken: () => number } {
   let taken = 0;
   const piece = new Uint8Array(MIB).fill(0x41);
@@ -71,7 +71,7 @@ Deno.test("readJson() refuses by Content-Length before it reads a byte", async (
   assert.equal(taken(), 0);
 });
 
-Deno.test("readJson() accepts 100 MiB of media and then stops reading", async () => {
+Deno.test("readJson() accepts a body of 100 MiB with media, and stops reading a longer one at that size", async () => {
   const around = BEFORE_MEDIA.length + AFTER_MEDIA.length;
   const largest = BEFORE_MEDIA + "A".repeat(100 * MIB - around) + AFTER_MEDIA;
   assert.equal(largest.length, 100 * MIB);
@@ -161,7 +161,7 @@ Deno.test("readJson() cancels a body that it refuses, and leaves no timer", asyn
   assert.equal(timers.count, 0);
 });
 
-Deno.test("readJson() refuses more values, objects and names than any request needs", async () => {
+Deno.test("readJson() limits values, objects, and the names in one object", async () => {
   const { maxNames, maxObjects, maxValues } = BODY_LIMITS;
   const names = (count: number) =>
     JSON.stringify({
@@ -238,7 +238,11 @@ Deno.test("BodyPace gives up a body that holds memory and arrives too slowly, ea
     const pace = new BodyPace(0);
     pace.add(100 * MIB);
     pace.isTooSlow(ms - 1, plenty);
-    assert.equal(pace.isTooSlow(20_000, plenty), false, "the first window");
+    assert.equal(
+      pace.isTooSlow(20_000, plenty),
+      false,
+      "a body is not too slow in the first window",
+    );
     pace.add(bytes);
     return pace.isTooSlow(20_000 + ms, budget);
   };

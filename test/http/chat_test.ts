@@ -108,7 +108,7 @@ Deno.test("chat stream: include_usage adds one chunk without choices", async () 
   assert.ok(chunks.slice(0, -1).every((chunk) => !("usage" in chunk)));
 });
 
-Deno.test("chat stream: n choices, each with its own index, role and finish", async () => {
+Deno.test("chat stream: each of n choices has its own index, role and finish reason", async () => {
   const options = { n: 3, temperature: 1.5, seed: 7 };
   const chunks = await streamChunks(app, options);
   const { choices } = await complete(app, options);
@@ -124,7 +124,7 @@ Deno.test("chat stream: n choices, each with its own index, role and finish", as
 
 Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", async () => {
   const options = { logprobs: true, top_logprobs: 2, max_tokens: 3 };
-  // Caches the prompt: sums for one row are rounded differently from those for many rows.
+  // Caches the prompt, so that both requests below compute equally many rows: rounding depends on their number.
   await complete(app, options);
   const { choices } = await complete(app, options);
   const { content } = choices[0]!.logprobs!;
@@ -152,7 +152,7 @@ Deno.test("chat stream: log-probabilities arrive with their text, also for split
   assert.equal(readText(chunks, 0), guided_choice[0]);
 });
 
-Deno.test("chat: of many stop strings, as editors send them, the first in the text ends the answer", async () => {
+Deno.test("chat: of 31 stop strings, as editors send them, the only one in the text ends the answer", async () => {
   const others = Array.from({ length: 30 }, (_, i) => `\nfunction ${i}`);
   const { choices } = await complete(app, { stop: [...others, " Fran"] });
   assert.equal(choices[0]!.message.content, "The capital of");
@@ -401,7 +401,7 @@ Deno.test("chat: continue_final_message continues the last message", async () =>
   assert.equal(choices[0]!.message.content, " France is Paris.");
 });
 
-Deno.test("chat: the same seed of up to 64 bits gives the same tokens", async () => {
+Deno.test("chat: the same seed gives the same tokens, also if it is negative or exceeds 32 bits", async () => {
   const texts = new Set<string>();
   for (const seed of [1, -2, 2 ** 40, 2 ** 40 + 1]) {
     const options = { seed, temperature: 2, max_tokens: 60, logit_bias: ENDLESS.logit_bias };

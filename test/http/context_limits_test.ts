@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 
-/** A prompt of this many words, each of which is at least a token. Prompts of different numbers share no beginning. */
+/** A prompt of `words` words, each at least a token. Prompts with different numbers share no beginning. */
 function makePrompt(number: number, words: number): string {
   return `${number} ${
     Array.from({ length: words }, (_, i) => `word${(i * 7 + number) % 50}`).join(" ")

@@ -51,7 +51,7 @@ function ask(
   return { model, messages: [{ role: "user", content }], temperature: 0 };
 }
 
-/** Draws the pages as PNG files, as a model of this kind gets them. */
+/** Draws the pages as PNG files, in the resolution in which the server draws them for a model of this kind. */
 async function drawPages(
   name: string,
   { kind, preprocessor }: {
@@ -191,7 +191,7 @@ Deno.test("documents: max_tokens and stop strings end the reading of pages", () 
       });
       const [{ finish_reason: reason, message }] = choices as [OpenAI.ChatCompletion.Choice];
       const text = message.content!.replace("\n\f", "");
-      // The end of a page is a token.
+      // The end of a page counts as a token.
       const numEnds = maxTokens > numFirst ? 1 : 0;
       assert.equal(text, PAGES.join("").slice(0, maxTokens - numEnds));
       assert.equal(reason, "length");
@@ -206,7 +206,7 @@ Deno.test("documents: max_tokens and stop strings end the reading of pages", () 
     );
   }));
 
-Deno.test("documents: TrOCR answers for pages as for their images", async () => {
+Deno.test("documents: TrOCR answers for a PDF's pages as it does for images of these pages", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await withServer({ folder: tiny.folder, model: MODEL }, async ({ openai }) => {
     const config = JSON.parse(await Deno.readTextFile(`${tiny.folder}/preprocessor_config.json`));

@@ -13,7 +13,7 @@ function turns(count: number, numChars: number): InputItem[] {
   return Array.from({ length: count }, () => message("user", "x".repeat(numChars)));
 }
 
-Deno.test("planTruncations() drops a few turns first, then half of the rest, and in the end all but one", () => {
+Deno.test("planTruncations() doubles the number of dropped turns up to half of all, then drops half of the rest each time", () => {
   const tries = (count: number) => [...planTruncations(turns(count, 1), CONTEXT)];
   assert.deepEqual(tries(1), [0]);
   assert.deepEqual(tries(2), [0, 1]);

@@ -1,4 +1,4 @@
-/** Chats with sounds over HTTP: parts of all types, in each family of the API. */
+/** Chats with sounds over HTTP: parts of all types, and damaged and unreadable sounds. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { makeWav, readFixture, SPEECH_FILES } from "../fixtures/audio/audio_files.ts";

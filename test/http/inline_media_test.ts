@@ -5,7 +5,7 @@ import { Random } from "../unit/engine/random.ts";
 
 const encoder = new TextEncoder();
 
-/** A request whose body arrives in the chunks into which `cut` divides it. */
+/** A request whose body arrives in chunks; `cut()` returns the bytes of the next chunk. */
 function inPieces(body: string, cut: () => number): Request {
   const bytes = encoder.encode(body);
   let at = 0;
@@ -112,7 +112,7 @@ function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-Deno.test("readJson() keeps a document's text next to images whose types come after their data", async () => {
+Deno.test("readJson() keeps the text of a document after images whose types come after their data", async () => {
   const [url, image, text] = [2_000, 6_000, 3_000].map((length) => "QUJD".repeat(length / 4));
   const parts = [
     { image_url: { url: `data:image/png;base64,${url}` }, type: "image_url" },
@@ -169,7 +169,7 @@ Deno.test("readJson() keeps nothing of 90 MiB of spaces within base64", async ()
   const { take } = await read([`"base64://QU${" ".repeat(90 * 2 ** 20)}JD"`], () => 65_536);
   const bytes = take()[0]!;
   assert.equal(new TextDecoder().decode(bytes), "ABC");
-  // The buffer of the bytes grows with what is kept of the body.
+  // The buffer would be larger if the spaces were kept.
   assert.ok(bytes.buffer.byteLength < 2 ** 20, `${bytes.buffer.byteLength} bytes`);
 });
 

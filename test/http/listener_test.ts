@@ -110,7 +110,7 @@ Deno.test("limitConnections() keeps connections below the number of files that t
   assert.equal(limitConnections(4096, 1_000_000), 4096);
 });
 
-Deno.test("at the limit of connections, a new one closes the one that has been idle longest", async () => {
+Deno.test("at the limit of connections, a new connection closes the one that has been idle longest", async () => {
   const server = startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
   const { port } = server.address;
   const first = await connect(port);
@@ -207,7 +207,7 @@ async function withListener(
   assert.equal(listener.figures.open, 0);
 }
 
-Deno.test("Listener answers requests that were sent together, one after the other", async () => {
+Deno.test("Listener sends the answers to requests that were sent together in the order of the requests", async () => {
   const paths: string[] = [];
   const handler: RequestListener = ({ url }, response) => {
     paths.push(url!);

@@ -86,7 +86,7 @@ refusalTest(
 );
 
 refusalTest(
-  "file:// is read for callers on this machine",
+  "file:// URLs are read for callers on this machine",
   {},
   (app) =>
     withFolder(async (media, outside) => {
@@ -136,7 +136,7 @@ refusalTest("base64:// and data: without a valid image are refused", {}, async (
   await assertRefused(app, "data:image/png,%zz", /percent-encoded/);
 });
 
-refusalTest("http:// is fetched for callers on this machine", {}, async (app) => {
+refusalTest("http:// URLs are fetched for callers on this machine", {}, async (app) => {
   const image = discFile();
   await withServer((request, response) => {
     if (request.url === "/text") response.end("words");
@@ -170,7 +170,7 @@ refusalTest(
 );
 
 refusalTest(
-  "private addresses are fetched from if that is allowed",
+  "media at private addresses are fetched with allowPrivateMedia",
   { settings: { ...OPEN, allowPrivateMedia: true } },
   async (app) => {
     const image = discFile();
@@ -179,7 +179,7 @@ refusalTest(
 );
 
 refusalTest(
-  "metadata addresses are never fetched from, not even after a redirect",
+  "nothing is fetched from metadata addresses, not even after a redirect",
   { settings: { allowPrivateMedia: true } },
   (app) =>
     withServer((request, response) => {

@@ -48,7 +48,7 @@ Deno.test("MessageSocket outlives HTTP's timeouts", async () => {
   socket.onmessage = ({ data }) => answer.resolve(data);
   await opened.promise;
   assert.equal(socket.protocol, "echo");
-  // Both timeouts have passed when later connections are closed because of them.
+  // HTTP's two timeouts close these later connections. By then, both have also passed for the WebSocket.
   using silent = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
   using served = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
   await served.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -69,7 +69,7 @@ Deno.test("readMultipart() accepts blanks after a boundary, in chunks of any siz
   }
 });
 
-Deno.test("readMultipart() refuses a second file with any content", async () => {
+Deno.test("readMultipart() refuses a second file, even if both are empty", async () => {
   const part = 'Content-Disposition: form-data; name="file"; filename="a.wav"';
   for (const contents of [["a", "b"], ["", ""]]) {
     const parts = contents.map((content) => `--b\r\n${part}\r\n\r\n${content}\r\n`);

@@ -23,7 +23,7 @@ Deno.test("OtlpExporter.fromEnvironment() makes an exporter if a valid address o
   assert.equal(fromEnvironment({ OTEL_EXPORTER_OTLP_ENDPOINT: "collector" }), undefined);
 });
 
-Deno.test("toSpans() continues the caller's trace or begins one, and returns no spans of a trace that is not sampled", () => {
+Deno.test("toSpans() continues the caller's trace or begins one, and returns no spans for a trace that is not sampled", () => {
   const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
   const parent = `00-${traceId}-00f067aa0ba902b7`;
   const [followed] = spans({ traceparent: `${parent}-01` });

@@ -36,7 +36,7 @@ Deno.test("with an API key, the page is open but its data are not", async () => 
   }
 });
 
-Deno.test("--no-ui leads from / to the API's description", async () => {
+Deno.test("--no-ui redirects / to the API's description", async () => {
   await using app = new TestApp({ settings: { ui: false } });
   const answer = await app.request("/");
   assert.equal(answer.status, 302);

@@ -116,7 +116,7 @@ for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTi
       assert.deepEqual(events!.map(({ item_id }) => item_id), items);
     }
     assert.equal(committed![1]!["previous_item_id"], items[0]);
-    // The clip has speech from 0.4 s to 0.1 s before its end. The second turn begins 4.9 s after the first.
+    // Speech begins 0.4 s after the clip's start, and ends 0.1 s before its end. The second turn begins 4.9 s later.
     const near = (seen: number, wanted: number) =>
       assert.ok(Math.abs(seen - wanted) < 250, `${seen} ms, not ${wanted}`);
     const periodMs = 1000 * CLIP.seconds + 1000;
@@ -163,7 +163,7 @@ for (const name of ["until it is committed", "in detected turns"]) {
     if (name === "until it is committed") client.send(MANUAL);
     const said: Int16Array<ArrayBuffer>[] = [];
     const isWriting = () => client.events.some(({ type }) => type === `${TRANSCRIPTION}.delta`);
-    // The clip without its pauses, repeated in real time.
+    // The clip's first sentence, repeated in real time.
     const speech = CLIP_SAMPLES.samples.subarray(0.4 * RATE_HZ, 1.9 * RATE_HZ);
     for (let at = 0; !isWriting(); at += 2400) {
       const piece = speech.slice(at % speech.length, at % speech.length + 2400);
@@ -399,7 +399,7 @@ Deno.test("live speech: a stopping server transcribes the received sound, then c
   await stopped;
 });
 
-Deno.test("live speech: a chat model refuses it", async () => {
+Deno.test("live speech: a chat model refuses the connection", async () => {
   await using app = await new TestApp().ready();
   const refused = await app.request("/v1/realtime?intent=transcription");
   assert.equal(refused.status, 400);
@@ -408,7 +408,7 @@ Deno.test("live speech: a chat model refuses it", async () => {
 
 const IDLE_MS = 123_000;
 
-/** Until it is disposed, holds back all timers of one duration, which the test fires. */
+/** Holds back all timers of one duration until it is disposed. The test runs their functions itself. */
 class HeldTimers implements Disposable {
   numSet = 0;
   readonly waiting = new Map<number, () => void>();

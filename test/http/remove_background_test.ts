@@ -47,7 +47,7 @@ mattingTest(
 );
 
 mattingTest(
-  "remove_background: every kind of reference and part gives the same file",
+  "remove_background: base64://, data: and file:// in all spellings of parts give the same file as an upload",
   async (app) => {
     const image = discFile();
     const path = await Deno.makeTempFile({ suffix: ".png" });
@@ -82,7 +82,7 @@ mattingTest(
 );
 
 mattingTest(
-  "remove_background: the subject is opaque, its surroundings are not, and colours stay",
+  "remove_background: the subject is opaque, its surroundings are transparent, and colours stay",
   async (app) => {
     const image = discImage(120, 90);
     const response = await postImage(app, encodePng(image));
@@ -101,23 +101,26 @@ mattingTest(
   },
 );
 
-mattingTest("remove_background: the image's own alpha is respected", async (app) => {
-  const opaque = discImage(64, 64);
-  const data = new Uint8Array(4 * 64 * 64);
-  for (let i = 0; i < 64 * 64; i++) {
-    data.set(opaque.data.subarray(3 * i, 3 * i + 3), 4 * i);
-    data[4 * i + 3] = i % 64 < 32 ? 100 : 255;
-  }
-  const cut = async (file: Uint8Array<ArrayBuffer>) =>
-    await decodeImage(await (await postImage(app, file)).bytes());
-  const whole = await cut(encodePng(opaque));
-  const half = await cut(encodePng({ ...opaque, channels: 4, data }));
-  for (let i = 0; i < 64 * 64; i++) {
-    const own = data[4 * i + 3]! / 255;
-    const error = Math.abs(half.data[4 * i + 3]! - own * whole.data[4 * i + 3]!);
-    assert.ok(error <= 1, `${half.data[4 * i + 3]} at ${i}`);
-  }
-});
+mattingTest(
+  "remove_background: the result's alpha is multiplied by the image's own",
+  async (app) => {
+    const opaque = discImage(64, 64);
+    const data = new Uint8Array(4 * 64 * 64);
+    for (let i = 0; i < 64 * 64; i++) {
+      data.set(opaque.data.subarray(3 * i, 3 * i + 3), 4 * i);
+      data[4 * i + 3] = i % 64 < 32 ? 100 : 255;
+    }
+    const cut = async (file: Uint8Array<ArrayBuffer>) =>
+      await decodeImage(await (await postImage(app, file)).bytes());
+    const whole = await cut(encodePng(opaque));
+    const half = await cut(encodePng({ ...opaque, channels: 4, data }));
+    for (let i = 0; i < 64 * 64; i++) {
+      const own = data[4 * i + 3]! / 255;
+      const error = Math.abs(half.data[4 * i + 3]! - own * whole.data[4 * i + 3]!);
+      assert.ok(error <= 1, `${half.data[4 * i + 3]} at ${i}`);
+    }
+  },
+);
 
 mattingTest("remove_background: options work as JSON and as form fields", async (app) => {
   const image = discFile(120, 90);

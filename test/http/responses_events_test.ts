@@ -45,7 +45,7 @@ Deno.test("ResponseBuilder.push() sends the first events of a stream even if it 
   assert.deepEqual(builder.response.error, { code: "invalid_value", message: "No." });
 });
 
-Deno.test("ResponseBuilder.push() attributes held-back tokens to the first text after them", () => {
+Deno.test("ResponseBuilder.push() attributes tokens without text to the first text after them", () => {
   const bytes = [...new TextEncoder().encode("🦔")];
   const [first, second] = [chosen("\\xf0\\x9f", bytes.slice(0, 2)), chosen("x", bytes.slice(2))];
   assert.deepEqual(follow([delta("", [first]), delta("🦔", [second])]), {

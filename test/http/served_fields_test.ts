@@ -40,14 +40,14 @@ const NO_CHAT: readonly (readonly [param: string, Fields])[] = [
   ["skip_special_tokens", { skip_special_tokens: false }],
 ];
 
-/** Fields that models without sampling refuse. */
+/** Fields that line recognition and speech recognition refuse. */
 const NO_GENERATION: typeof NO_CHAT = [
   ["n", { n: 2 }],
   ["include_stop_str_in_output", { include_stop_str_in_output: true }],
   ["stop_token_ids", { stop_token_ids: [3] }],
 ];
 
-/** Fields that models without sampling ignore. */
+/** Fields that line recognition and speech recognition ignore. */
 const NO_WEIGHTS: typeof NO_CHAT = [
   ["min_tokens", { min_tokens: 2 }],
   ["ignore_eos", { ignore_eos: true }],
@@ -131,7 +131,7 @@ function chatAbout(part: Fields): Fields {
   return { model: MODEL, messages: [{ role: "user", content: [part] }] };
 }
 
-Deno.test("chat: a line recogniser supports max_tokens, stop and logprobs, and refuses the rest by name", async () => {
+Deno.test("chat: line recognition supports max_tokens, stop and logprobs, and ignores or refuses other fields by name", async () => {
   const folder = findModelFolder("hearth-demo-ocr")!;
   const { cases: [golden] } = JSON.parse(await Deno.readTextFile(`${folder}/golden.json`));
   const url = `base64://${(await Deno.readFile(`${folder}/${golden.image}`)).toBase64()}`;
@@ -151,7 +151,7 @@ Deno.test("chat: a line recogniser supports max_tokens, stop and logprobs, and r
   assert.deepEqual([stopped.content, stopped.reason], [golden.text.slice(0, 2), "stop"]);
 });
 
-Deno.test("chat: a generating OCR model samples, and refuses by name what needs a chat", async () => {
+Deno.test("chat: TrOCR samples, and refuses fields by name that only chat models support", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await using app = await new TestApp({ folder: tiny.folder }).ready();
   const url = `base64://${ocrImage(1).toBase64()}`;
@@ -164,7 +164,7 @@ Deno.test("chat: a generating OCR model samples, and refuses by name what needs 
   assert.notDeepEqual(await readAnswer(app, { ...seeded, seed: 6 }), first);
 });
 
-Deno.test("chat: speech recognition supports max_tokens and temperature, and refuses the rest by name", async () => {
+Deno.test("chat: speech recognition supports max_tokens and temperature, and ignores or refuses other fields by name", async () => {
   const url = `base64://${(await readRecording(CLIP.file)).toBase64()}`;
   const body = chatAbout({ type: "audio", audio_url: { url } });
   await using app = await openSpeechApp();
@@ -176,7 +176,7 @@ Deno.test("chat: speech recognition supports max_tokens and temperature, and ref
   ] as const;
   const path = "/v1/chat/completions";
   await assertRefused(app, { path, body, cases });
-  // So low a temperature samples the likeliest token: the answer stays comparable.
+  // At so low a temperature, the likeliest token is drawn, so the two answers are equal.
   const sampling = [
     ...NO_WEIGHTS,
     ["top_p", { temperature: 0.01, top_p: 0 }],

@@ -132,7 +132,7 @@ Deno.test("transcriptions: an unknown language is refused with a list of the mod
   }, { "config.json": { ...config, language: "de" } });
 });
 
-Deno.test("transcriptions: a temperature gives different words, and 0 always the same", async () => {
+Deno.test("transcriptions: temperature 1 gives different words each time, and 0 the likeliest", async () => {
   await withApp("moonshine", async (app) => {
     const ask = async (temperature: string) =>
       (await (await postSpeech(app, AUDIO, { temperature })).json()).text;
@@ -157,7 +157,7 @@ function buildFrames(graph: GraphBuilder): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** The graph with its weights in separate files, as in large models. */
+/** The graph with its weights in a second file of weights, as large models have. */
 function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
   const graph = addFrames(-1);
   const index = graph.initializers.findIndex(({ dtype }) => dtype === "float32");
@@ -173,7 +173,7 @@ function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
   graph.initializers[index] = { ...weights, data };
   return {
     "onnx/model.onnx": buildFrames(graph),
-    // No tensor needs the content of the first file.
+    // No tensor is in this file.
     "onnx/model.onnx_data": new Uint8Array(8),
     "onnx/model.onnx_data_1": bytes,
   };
@@ -193,7 +193,7 @@ Deno.test("transcriptions: weights may be in separate files", async () => {
 });
 
 Deno.test("transcriptions: a failing run of the graph ends only its own request", async () => {
-  // One second fits this graph, which the warm-up runs with one second too.
+  // This graph only takes one second of sound, the length that the warm-up also has.
   const good = makeWav(goldenSound(1));
   await withApp("wav2vec2", async (app) => {
     for (let round = 0; round < 2; round++) {
@@ -205,7 +205,7 @@ Deno.test("transcriptions: a failing run of the graph ends only its own request"
   }, { "onnx/model.onnx": buildFrames(addFrames(16_000 / 400)) });
 });
 
-Deno.test("transcriptions: eight at a time give the same as alone, and clients that disconnect free their slots", async () => {
+Deno.test("transcriptions: eight at a time give the same text as one alone, also while other clients disconnect", async () => {
   await using tiny = await makeTinySpeech("moonshine");
   await using server = await TestServer.start({ folder: tiny.folder });
   const send = async (signal?: AbortSignal) => {

@@ -80,7 +80,7 @@ Deno.test("POST /audio/speech with messages answers a chat completion with the s
   assertSameValues(file.subarray(44), streamed.subarray(44));
 });
 
-Deno.test("POST /audio/speech as events sends the same bytes", async () => {
+Deno.test("POST /audio/speech with stream_format sse sends the same bytes in events", async () => {
   for (const format of ["wav", "opus"]) {
     const response = await app.post(
       PATH,
@@ -285,7 +285,7 @@ Deno.test("voices of Kokoro are found by their ids and by OpenAI's names", async
   assert.match((await unknown.json()).error.message, /af_heart, af_alloy, bm_george/);
 });
 
-Deno.test("the same seed sounds the same, another does not", async () => {
+Deno.test("POST /audio/speech sounds the same with the same seed, and different with another", async () => {
   await using noisy = await openTtsApp({ noise: 0.3 });
   const say = async (seed?: number) =>
     await (await noisy.post(PATH, speechBody({ seed, response_format: "wav" }))).bytes();
@@ -296,7 +296,7 @@ Deno.test("the same seed sounds the same, another does not", async () => {
   assert.deepEqual(await say(), await say(0));
 });
 
-Deno.test("many simultaneous texts give the same sound as each alone", async () => {
+Deno.test("POST /audio/speech gives 24 simultaneous texts the same sound as each alone", async () => {
   const texts = Array.from(
     { length: 24 },
     (_, i) => `Number ${i} is here. It is followed by ${i * i}.`,
@@ -350,7 +350,7 @@ const HOSTILE = [
   "`",
 ];
 
-/** @returns how many were spoken, and how many were refused. */
+/** Sends `count` texts of random hostile parts. @returns how many were spoken (200) and refused (400). */
 async function speakHostile(to: TestApp, count: number): Promise<{ 200: number; 400: number }> {
   let state = 5;
   const next = (n: number) => (state = (state * 48271) % 2147483647) % n;
@@ -373,7 +373,7 @@ Deno.test("300 hostile texts: never a 5xx, and always sound or a reason", async 
   assert.ok(answered[200] > 100 && answered[400] > 5, JSON.stringify(answered));
 });
 
-Deno.test("hostile texts are also handled by eSpeak's rules", async () => {
+Deno.test("20 hostile texts for Kokoro, which uses eSpeak's rules: never a 5xx, and mostly sound", async () => {
   await using kokoro = await openTtsApp({ family: "kokoro" });
   const answered = await speakHostile(kokoro, 20);
   assert.ok(answered[200] > 10, JSON.stringify(answered));
@@ -381,7 +381,7 @@ Deno.test("hostile texts are also handled by eSpeak's rules", async () => {
 
 Deno.test.afterAll(() => app[Symbol.asyncDispose]());
 
-Deno.test("requireEndpoint() names the requested path, even if another path is served under it", () => {
+Deno.test("requireEndpoint() names the path that was requested, not the one that it is checked as", () => {
   const model = { id: "toy", aliases: [], kind: "text" } as const;
   assert.throws(
     () => requireEndpoint(model, "/audio/speech", "/audio/voices"),

@@ -18,7 +18,7 @@ function stopTimers(delayMs: number): Disposable {
   return { [Symbol.dispose]: () => Object.assign(globalThis, { setTimeout }) };
 }
 
-/** Sends requests to a model that answers one at a time. The headers of waiting requests must arrive too. */
+/** Sends three requests to a model that answers one at a time. The headers of those that wait must arrive too. */
 async function assertHeads(app: TestApp, send: () => Promise<Response>): Promise<void> {
   using _ = stopTimers(5000);
   const waiting = async () => {

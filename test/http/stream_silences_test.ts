@@ -1,4 +1,4 @@
-/** Streams with pauses, read like Dify does: up to each blank line, ignoring blocks that begin with a comment. */
+/** Streams with pauses, read as Dify does: split at blank lines, without the blocks that begin with a comment. */
 import assert from "node:assert/strict";
 import { chatBody, TestApp } from "../fixtures/servers/server.ts";
 import {
@@ -22,7 +22,7 @@ function hurrySilences(): Disposable {
 }
 
 /**
- * Repeats the request until its stream had a silence: on a fast machine, events may be less than a millisecond apart.
+ * Repeats the request until its stream has a keep-alive comment: a fast machine may make no pause of a millisecond.
  */
 // deno-lint-ignore no-explicit-any -- `JSON.parse` returns any.
 async function readAsDify(ask: () => Promise<Response>): Promise<any[]> {

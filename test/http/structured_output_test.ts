@@ -9,7 +9,7 @@ import { Random } from "../unit/engine/random.ts";
 const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
-/** Fewer on WebGPU: a software adapter is many times slower, and of a schema the device gets only masks of tokens. */
+/** Fewer on WebGPU: a software adapter is many times slower, and the device only applies masks of allowed tokens. */
 const NUM_SCHEMAS = { cpu: 32, webgpu: 6 };
 const NUM_AT_ONCE = 16;
 
@@ -38,7 +38,7 @@ async function runAll<T>(jobs: readonly (() => Promise<T>)[]): Promise<T[]> {
 }
 
 for (const device of ["cpu", "webgpu"] as const) {
-  Deno.test(`answers match random schemas at temperature 0, 1 and 2 (${device})`, async () => {
+  Deno.test(`complete answers match random schemas at temperature 0, 1 and 2 (${device})`, async () => {
     await using app = await new TestApp({ device }).ready();
     const random = new Random(14);
     const schemas = new RandomSchemas(() => random.between(0, 2 ** 30 - 1) / 2 ** 30);
@@ -98,7 +98,7 @@ for (const device of ["cpu", "webgpu"] as const) {
         .ready();
       for (const body of bodies) alone.push(strip(await complete(app, body)));
     }
-    // Together they need more blocks than there are: the newest sequences lose theirs and are computed again.
+    // Together they need more blocks than exist, so the newest sequences lose their blocks and are computed again.
     await using app = await new TestApp({
       device,
       dtype,

@@ -56,7 +56,7 @@ Deno.test("/completions refuses a prompt that no context could hold before all o
   }
 });
 
-Deno.test("/completions begins nothing if one of several prompts is refused", async () => {
+Deno.test("/completions generates nothing if one of several prompts is refused", async () => {
   const long = "What is the capital of France? ".repeat(1000);
   for (const prompt of [["Hello", "Good day", long], [long, "Hello"]]) {
     for (const stream of [false, true]) {
@@ -340,7 +340,7 @@ Deno.test("/completions scores a prompt as evaluation harnesses request it", asy
   logprobs.top_logprobs.slice(1).forEach((top: Record<string, number>, i: number) =>
     assert.equal(top[logprobs.tokens[i + 1]], logprobs.token_logprobs[i + 1])
   );
-  // The harness tests in this manner whether the model would have generated the same text.
+  // This is how the harness finds out whether the model would have generated the same text.
   const isGreedy = (at: number) =>
     logprobs.token_logprobs[at] === Math.max(...Object.values<number>(logprobs.top_logprobs[at]));
   assert.ok(isGreedy(wanted.tokens.length), "the token that was chosen is the likeliest");
@@ -389,7 +389,7 @@ Deno.test("/completions scores a prompt that fills the context if nothing follow
   assert.equal((await post("/completions", { ...request, max_tokens: 1 })).status, 400);
 });
 
-Deno.test("prompt_logprobs in completions and chat: vLLM's format, on request", async () => {
+Deno.test("/completions and /chat/completions return prompt_logprobs in vLLM's format on request", async () => {
   const text = "What does a cow say?";
   const wanted = await scoreOneByOne(text);
   const request = {

@@ -33,7 +33,7 @@ function chat(part: string): string {
   return `{"messages":[{"role":"user","content":[{${part}}]}]}`;
 }
 
-Deno.test("TextMeter does not count media where the schemas have them, in every format", () => {
+Deno.test("TextMeter does not count media in the fields for media, in any of their formats", () => {
   const media = "A".repeat(1000);
   for (
     const part of [
@@ -72,7 +72,7 @@ Deno.test("TextMeter does not count images next to a message's content, with or 
   }
 });
 
-Deno.test("TextMeter counts supposed media in other positions as text", () => {
+Deno.test("TextMeter counts what looks like media in other fields as text", () => {
   for (
     const json of [
       '{"input":"data:text/plain,AAAA"}',
@@ -129,7 +129,7 @@ Deno.test("TextMeter counts only the UTF-8 bytes of strings, in any notation", (
   }
 });
 
-Deno.test("TextMeter counts values, objects, and the names of the object that has most", () => {
+Deno.test("TextMeter counts values, objects, and the names of the object that has the most", () => {
   const meter = new TextMeter();
   meter.feed(encoder.encode('{"a":[1,2,{"x":1}],"b":{"c":"{,:","d":2,"e":3}}'));
   assert.equal(meter.numObjects, 3);

@@ -33,7 +33,7 @@ async function stream(app: TestApp, extra: Record<string, unknown> = {}): Promis
   return data.map((each) => JSON.parse(each));
 }
 
-Deno.test("tools: the demo model calls one, and answers from its result", async () => {
+Deno.test("tools: the demo model calls a tool, and answers from the tool's result", async () => {
   const { choices: [choice], usage } = await complete(app);
   const { message, finish_reason } = choice!;
   assert.equal(finish_reason, "tool_calls");
@@ -161,7 +161,7 @@ Deno.test("tools: several calls have their own indices, or are limited to one", 
   assert.equal(alone.choices[0]!.finish_reason, "tool_calls");
 });
 
-Deno.test("tools: if none is needed, the answer is text", async () => {
+Deno.test("tools: if the model needs no tool, the answer is text", async () => {
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const { choices: [choice] } = await complete(app, { messages });
   assert.equal(choice!.message.content, "The capital of France is Paris.");
@@ -175,7 +175,7 @@ Deno.test("tools: tool_choice none shows the model no tools and passes on no cal
   assert.equal(none.usage.prompt_tokens, without.usage.prompt_tokens);
   assert.equal(none.choices[0]!.finish_reason, "stop");
   assert.equal("tool_calls" in none.choices[0]!.message, false);
-  // The template's own argument still shows the tools to the model.
+  // The argument `tools` of the template still shows the tools to the model.
   const told = await complete(app, {
     tool_choice: "none",
     chat_template_kwargs: { tools: TOOLS },
@@ -277,7 +277,7 @@ Deno.test("reasoning: thought is separate from the text, with and without a stre
     content: "The capital of France is Paris.",
     reasoning_content: thought,
   });
-  // <think>, its words and </think>.
+  // <think>, the words of the thought, and </think>.
   assert.equal(usage.completion_tokens_details!.reasoning_tokens, 13);
   const chunks = await stream(app, { ...thinking, stream_options: { include_usage: true } });
   const deltas = chunks.flatMap(({ choices }) => choices[0]?.delta ?? []);
@@ -329,7 +329,7 @@ Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning
   assert.ok(chunks.every(({ choices }) => !("reasoning_content" in choices[0]!.delta)));
 });
 
-Deno.test("reasoning: --reasoning-field names the thought's field, reasoning_format hides it or leaves it in the text", async () => {
+Deno.test("reasoning: --reasoning-field names the field of the thought; reasoning_format hides the thought or leaves it in the text", async () => {
   await using app = await new TestApp({ settings: { reasoningField: "reasoning" } }).ready();
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const asked = { messages, tools: undefined, chat_template_kwargs: { enable_thinking: true } };
@@ -406,7 +406,7 @@ Deno.test("reasoning: thought in the history is put into the prompt", async () =
   assert.equal(await count({ content }), shown);
 });
 
-Deno.test("tools: required and a name force a call whose arguments fit the schema", async () => {
+Deno.test("tools: tool_choice required, or with a name, forces a call whose arguments fit the schema", async () => {
   const joke = [{ role: "user", content: "Tell me a joke." }];
   const named = { type: "function", function: { name: "get_time" } };
   const allowed = {
@@ -453,7 +453,7 @@ Deno.test("tools: a forced call comes after the thought", async () => {
   assert.equal(plain!.message.content, "The capital of France is Paris.");
 });
 
-Deno.test("tools: strict functions keep to their schema with auto, and text stays free", async () => {
+Deno.test("tools: with tool_choice auto, calls of strict functions fit their schema, and text is not restricted", async () => {
   const tools = TOOLS.map(({ type, function: each }) => ({
     type,
     function: { ...each, strict: true },

@@ -159,7 +159,7 @@ speechTest(
       assert.equal(response.headers.has("warning"), false);
       assert.deepEqual(await response.json(), { text: CLIP_TEXT }, language);
     }
-    // The specification has these languages, but this model does not know them.
+    // Three names of Filipino, which the specification has but this model does not know.
     for (const language of ["fil", "Tagalog", "tl"]) {
       const response = await postSpeech(app, audio, { language });
       assert.match(
@@ -292,51 +292,57 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: three simultaneous uploads give the same as each alone", async () => {
-  const files = ["03_sent.wav", "long_40s.wav", CLIP.file];
-  const ask = async (file: string) => {
-    const response = await postSpeech(app, await readRecording(file), {
-      response_format: "verbose_json",
-    });
-    const { text, segments } = await response.json();
-    return { text, tokens: segments.map(({ tokens }: { tokens: number[] }) => tokens) };
-  };
-  const together = await Promise.all(files.map(ask));
-  for (const [index, file] of files.entries()) {
-    assert.deepEqual(together[index], await ask(file), file);
-  }
-});
+speechTest(
+  "transcriptions: three simultaneous uploads give the same text and tokens as each alone",
+  async () => {
+    const files = ["03_sent.wav", "long_40s.wav", CLIP.file];
+    const ask = async (file: string) => {
+      const response = await postSpeech(app, await readRecording(file), {
+        response_format: "verbose_json",
+      });
+      const { text, segments } = await response.json();
+      return { text, tokens: segments.map(({ tokens }: { tokens: number[] }) => tokens) };
+    };
+    const together = await Promise.all(files.map(ask));
+    for (const [index, file] of files.entries()) {
+      assert.deepEqual(together[index], await ask(file), file);
+    }
+  },
+);
 
-speechTest("transcriptions: a client that disconnects frees everything", async () => {
-  await using server = await openSpeechServer({ engine: { prefixCache: true, maxSequences: 1 } });
-  const samples = await decodeWhole(await readRecording("long_40s.wav"));
-  // More than three minutes, so that no machine finishes before the client disconnects.
-  const audio = makeWav(Array.from({ length: 5 }, () => [...samples]).flat());
-  // Of the two requests, one is processed and one waits when both are aborted.
-  const withWords = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
-  for (
-    const [afterMs, fields] of [[0, {}], [30, withWords], [300, {}], [400, withWords]] as const
-  ) {
-    const controller = new AbortController();
-    const calls = [0, 1].map(() =>
-      fetch(`${server.base}/v1/audio/transcriptions`, {
-        method: "POST",
-        body: speechForm(audio, fields),
-        signal: controller.signal,
-      })
-    );
-    setTimeout(() => controller.abort(), afterMs);
-    const outcomes = await Promise.allSettled(calls);
-    assert.deepEqual(outcomes.map(({ status }) => status), ["rejected", "rejected"]);
-    await server.untilIdle();
-  }
-  const clip = await readRecording(CLIP.file);
-  const after = await fetch(`${server.base}/v1/audio/transcriptions`, {
-    method: "POST",
-    body: speechForm(clip),
-  });
-  assert.equal((await after.json()).text, CLIP_TEXT);
-});
+speechTest(
+  "transcriptions: the work for clients that disconnect ends, and later requests are answered",
+  async () => {
+    await using server = await openSpeechServer({ engine: { prefixCache: true, maxSequences: 1 } });
+    const samples = await decodeWhole(await readRecording("long_40s.wav"));
+    // More than three minutes, so that no machine finishes before the client disconnects.
+    const audio = makeWav(Array.from({ length: 5 }, () => [...samples]).flat());
+    // Of the two requests, one is processed and one waits when both are aborted.
+    const withWords = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
+    for (
+      const [afterMs, fields] of [[0, {}], [30, withWords], [300, {}], [400, withWords]] as const
+    ) {
+      const controller = new AbortController();
+      const calls = [0, 1].map(() =>
+        fetch(`${server.base}/v1/audio/transcriptions`, {
+          method: "POST",
+          body: speechForm(audio, fields),
+          signal: controller.signal,
+        })
+      );
+      setTimeout(() => controller.abort(), afterMs);
+      const outcomes = await Promise.allSettled(calls);
+      assert.deepEqual(outcomes.map(({ status }) => status), ["rejected", "rejected"]);
+      await server.untilIdle();
+    }
+    const clip = await readRecording(CLIP.file);
+    const after = await fetch(`${server.base}/v1/audio/transcriptions`, {
+      method: "POST",
+      body: speechForm(clip),
+    });
+    assert.equal((await after.json()).text, CLIP_TEXT);
+  },
+);
 
 speechTest("chat: an audio part is transcribed, with and without a stream", async () => {
   const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");

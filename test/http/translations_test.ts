@@ -23,8 +23,8 @@ async function translate(app: TestApp, fields: Record<string, string> = {}, file
 }
 
 /**
- * Copies the built-in recogniser with files that say that it can translate. It was not trained for that, but is
- * prompted as if it was. `swapsTasks` exchanges the tokens of the two tasks.
+ * Copies the built-in recogniser with files that say that it can translate. It was not trained to translate, but is
+ * prompted as if it had been. `swapsTasks` exchanges the tokens of the two tasks.
  */
 async function copyThatTranslates(
   { swapsTasks = false } = {},
@@ -128,7 +128,6 @@ const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name
 Deno.test({
   name: "translations: a multilingual Whisper answers an English recording in English" +
     unlessThere(MULTILINGUAL !== undefined, "models/whisper-tiny", "OpenAI's own weights"),
-  // So far there is no multilingual model to test with, only its tokenizer.
   ignore: MULTILINGUAL === undefined,
   fn: async () => {
     await using app = await openSpeechApp({ folder: MULTILINGUAL! });

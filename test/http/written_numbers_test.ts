@@ -15,7 +15,7 @@ function chat(schema: string, rest = ""): string {
     `"tools": [{"type": "function", "function": {"name": "f", "parameters": ${schema}}}]${rest}}`;
 }
 
-Deno.test("findOriginalObjects() finds numbers and keys that JavaScript does not preserve", () => {
+Deno.test("findOriginalObjects() finds objects with numbers or orders of keys that JavaScript does not preserve", () => {
   const found = (schema: string) => findOriginalObjects(chat(schema)).map(({ json }) => json);
   for (
     const kept of [
