@@ -134,7 +134,7 @@ export interface SpelledOutKind {
    * expressed.
    */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
-  /** Checks the mask at all lengths. @throws {Refusal} when this kind of attention does not support it. */
+  /** Checks the mask, up to `contextLength`. @throws {Refusal} when this kind of attention does not support it. */
   prove(
     read: MaskReader,
     contextLength: number,

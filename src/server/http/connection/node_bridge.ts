@@ -191,7 +191,7 @@ function streamBody(
       const fail = () => controller.error(new Error("the client went away"));
       pass = () => {
         if (!isWanted) return;
-        // Takes everything that has arrived in one chunk, because a client may send each byte as a chunk of its own.
+        // Joins all bytes that have arrived, because a client may send each byte as a chunk of its own.
         const chunk: Uint8Array | null = incoming.read(incoming.readableLength);
         if (chunk === null) return;
         isWanted = false;
