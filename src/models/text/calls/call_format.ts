@@ -64,8 +64,13 @@ export interface CallFormat {
   readonly writeCall?: (name: string, values: unknown) => string;
   /** Parses an answer from its beginning to its end. */
   parse(parsing: CallParsing): Parsing;
-  /** The text before an answer without calls, in formats that name the channel of each message. */
-  readonly finalHead?: string;
+  /** The markup around text and reasoning, in formats that name the channel of each message. */
+  readonly channels?: {
+    /** The text before an answer without calls. */
+    readonly final: string;
+    /** The text before reasoning, the marker at its end, and the text after it. */
+    readonly reasoning: { readonly open: string; readonly close: string; readonly next: string };
+  };
   readonly markup: CallMarkup;
 }
 

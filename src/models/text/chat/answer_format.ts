@@ -88,7 +88,7 @@ export function detectAnswerFormat(
   if (template === undefined || raw !== undefined) return {};
   const continues = options?.continuesFinalMessage === true;
   const callFormat = detectCallFormat(template.source);
-  if (callFormat.finalHead !== undefined) {
+  if (callFormat.channels !== undefined) {
     const { functions = [], choice = "none", isParallel } = tools ?? {};
     const isIgnored = choice === "none";
     return {
@@ -207,16 +207,15 @@ function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
 
 /** Puts a grammar for text into the channel for text, if the format has channels. */
 function toFinal(grammar: GrammarSpec, { calls }: AnswerFormat): GrammarSpec {
-  const { format: { finalHead } = {}, isBegun } = calls ?? {};
-  return finalHead === undefined || isBegun ? grammar : sequence(text(finalHead), grammar);
+  const { format: { channels } = {}, isBegun } = calls ?? {};
+  return channels === undefined || isBegun ? grammar : sequence(text(channels.final), grammar);
 }
 
 function allowReasoning(grammar: GrammarSpec, { reasoning, calls }: AnswerFormat): GrammarSpec {
-  if (calls?.format.finalHead !== undefined) {
+  if (calls?.format.channels !== undefined) {
     if (calls.isBegun) return grammar;
-    const thought = text("<|channel|>analysis<|message|>");
-    const next = text("<|start|>assistant");
-    const thinks = sequence(thought, { kind: "until", ending: "<|end|>" }, next, grammar);
+    const { open, close, next } = calls.format.channels.reasoning;
+    const thinks = sequence(text(open), { kind: "until", ending: close }, text(next), grammar);
     return { kind: "any_of", options: [thinks, grammar] };
   }
   if (reasoning === undefined || reasoning.state === "is_closed") return grammar;

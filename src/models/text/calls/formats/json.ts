@@ -190,7 +190,14 @@ export const HARMONY: CallFormat = {
   name: "harmony",
   matches: (template) => template.includes(CHANNEL) && template.includes(MESSAGE),
   markers: [MESSAGE_START, CHANNEL, MESSAGE, "<|constrain|>", ...MESSAGE_ENDS],
-  finalHead: `${CHANNEL}final${MESSAGE}`,
+  channels: {
+    final: `${CHANNEL}final${MESSAGE}`,
+    reasoning: {
+      open: `${CHANNEL}analysis${MESSAGE}`,
+      close: "<|end|>",
+      next: `${MESSAGE_START}assistant`,
+    },
+  },
   parse: readHarmony,
   markup: {
     before: CHANNEL,
