@@ -78,8 +78,7 @@ function oneHot(call: Call): readonly [Value] {
   return [{ dtype: need(call, 2).dtype, shape: [...shape, depth!] }];
 }
 
-/** The shape of a tensor of which some elements are replaced. */
-/** `ScatterElements`. As indices are distinct, equal updates of all elements are known wherever they go. */
+/** The shape of a tensor of which some elements are replaced, and its values if all are replaced by the same one. */
 function scattered(call: Call): readonly [Value] {
   const [{ dtype, shape }, updates] = [need(call, 0), need(call, 2)];
   const isOfAll = updates.shape.join() === shape.join() &&

@@ -8,7 +8,6 @@ import { invalidMedia } from "../../base/errors.ts";
 import { hasText } from "../file_bytes.ts";
 import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
 import type { Decoding, Sound } from "./sound.ts";
-import { skipId3 } from "./mp3.ts";
 
 const FORMAT_PCM = 1;
 const FORMAT_EXTENSIBLE = 0xfffe;
@@ -75,11 +74,10 @@ const CHUNK_HEADER_BYTES = 8;
 const WAVE64_TAG_BYTES = 16;
 const WAVE64_MAGIC = "riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
 
-/** Whether a file has the signature of WAV (perhaps after an ID3 tag), of its 64-bit variants, or of Wave64. */
+/** Whether a file has the signature of WAV, of its 64-bit variants, or of Wave64. */
 export function isWav(file: Uint8Array): boolean {
-  const start = skipId3(file);
-  const tag = readTag(file, start);
-  return ["RIFF", "RIFX", "RF64", "BW64"].includes(tag) && readTag(file, start + 8) === "WAVE" ||
+  const tag = readTag(file, 0);
+  return ["RIFF", "RIFX", "RF64", "BW64"].includes(tag) && readTag(file, 8) === "WAVE" ||
     hasText(file, 0, WAVE64_MAGIC);
 }
 
@@ -97,10 +95,9 @@ interface Chunk {
  * @throws {HearthError} `invalid_media` when a header is inconsistent or the encoding is not supported.
  */
 export async function* readWav(
-  whole: Uint8Array<ArrayBuffer>,
+  file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,
 ): AsyncGenerator<Sound, void> {
-  const file = whole.subarray(skipId3(whole));
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const isLittleEndian = readTag(file, 0) !== "RIFX";
   let format: StoredFormat | undefined;

@@ -170,8 +170,6 @@ export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
     : spread;
 }
 
-/** TIFF's default number of pixels, across and down, that share a colour. */
-const SHARING_PIXELS = [2, 2] as const;
 const SEPARATE_PLANES = 2;
 
 /**
@@ -183,7 +181,7 @@ const SEPARATE_PLANES = 2;
  */
 function makeChromaUnpacker(unpack: Unpacker, tags: TiffTags, tileWidth: number): Unpacker {
   if (tags.get(TIFF_TAG.photometric)?.[0] !== PHOTOMETRIC.yCbCr) return unpack;
-  const [across = 2, down = 2] = tags.get(TIFF_TAG.chromaSubsampling) ?? SHARING_PIXELS;
+  const [across = 2, down = 2] = tags.get(TIFF_TAG.chromaSubsampling) ?? [];
   if (across * down === 1) return unpack;
   if (![1, 2, 4].includes(across) || ![1, 2, 4].includes(down)) {
     throw invalidMedia(`The TIFF file is damaged: ${across} × ${down} pixels share a colour.`);
