@@ -133,8 +133,9 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
 }
 
 /**
- * Parses one JSON value. Within objects and arrays, only strings and brackets are checked. Two mistakes of models are
- * mended: line breaks and other control characters in strings are escaped, and a comma after the last item is dropped.
+ * Parses one JSON value. Within objects and arrays, only strings and brackets are checked. Three mistakes of models
+ * are mended: line breaks and other control characters in strings are escaped, so are backslashes before characters that
+ * JSON does not escape, and a comma after the last item is dropped.
  *
  * @param onJson receives the value in chunks, verbatim except for these repairs.
  * @returns whether it is complete.
@@ -158,8 +159,8 @@ function* readValue(
     }
     yield* reader.next();
     if (isInString) {
-      onJson(CONTROL.test(character) ? escape(character) : character);
-      if (character === "\\") onJson(yield* reader.next());
+      if (character === "\\") onJson(writeEscape(yield* reader.next()));
+      else onJson(CONTROL.test(character) ? escape(character) : character);
       if (character !== '"') continue;
       isInString = false;
       if (open.length === 0) return true;
@@ -178,6 +179,16 @@ function* readValue(
     }
     if (!isInString && open.length === 0) return true;
   }
+}
+
+/**
+ * Writes an escape sequence, given the character after its backslash; nothing at the end of a truncated text. If JSON
+ * lacks the sequence, its backslash is text.
+ */
+function writeEscape(character: string): string {
+  if (/["\\/bfnrtu]/.test(character)) return `\\${character}`;
+  if (character === "'" || character === "") return character;
+  return `\\\\${CONTROL.test(character) ? escape(character) : character}`;
 }
 
 /** Escapes text for the inside of a JSON string. */

@@ -110,6 +110,12 @@ export const EXAMPLES: readonly Example[] = [
     '<tool_call>{"arguments": {"city": "Par\nis", "tags": ["a", ], "days": 3,\n }, "name": "get_weather",}</tool_call>',
     [{ name: "get_weather", arguments: { city: "Par\nis", tags: ["a"], days: 3 } }],
   ),
+  // Not quite JSON: escape sequences that JSON lacks, in a regular expression and a shell command
+  of(
+    "hermes",
+    '<tool_call>{"name": "get_weather", "arguments": {"city": "\\d+\\.\\\'\\\\\\"\\u00e9 \\\n"}}</tool_call>',
+    [{ name: "get_weather", arguments: { city: "\\d+\\.'\\\"é \\\n" } }],
+  ),
   // Qwen3-Coder, Qwen3.5
   of(
     "qwen_xml",
