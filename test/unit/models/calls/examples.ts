@@ -162,6 +162,11 @@ export const EXAMPLES: readonly Example[] = [
   ),
   of(
     "qwen_xml",
+    "<tool_call>\n<function=get_weather>\n<parameter=note>\nnone\n</parameter>\n</function>\n</tool_call>",
+    [{ name: "get_weather", arguments: { note: "none" } }],
+  ),
+  of(
+    "qwen_xml",
     "<tool_call>\n<function=get_weather>\n<parameter=tags>\n('a', \"b's\")\n</parameter>\n" +
       "<parameter=options>\n{'hourly': True, 1: None}\n</parameter>\n<parameter=hourly>\nTRUE\n</parameter>\n</tool_call>",
     [{

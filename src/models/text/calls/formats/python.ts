@@ -348,8 +348,9 @@ function* readItems(
  */
 export function rawToJson(raw: string, types: ReadonlySet<string>): string {
   const word = raw.trim();
-  const constant = { true: "true", false: "false", null: "null", none: "null" }[word.toLowerCase()];
-  for (const json of [constant ?? word, ...constant === undefined ? pythonToJson(word) : []]) {
+  const isConstant = /^(true|false|null)$/i.test(word);
+  const constant = isConstant ? word.toLowerCase() : word === "None" ? "null" : word;
+  for (const json of [constant, ...pythonToJson(word)]) {
     try {
       const type = getType(JSON.parse(json));
       if (types.has(type) || (type === "number" && types.has("integer"))) return json;
