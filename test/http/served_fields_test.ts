@@ -101,8 +101,7 @@ async function readStable(response: Response): Promise<unknown> {
 }
 
 /**
- * Asserts that each request gets the answer that it gets without the field, and a header that says that the field is
- * ignored.
+ * Asserts that each request gets the same answer as without the field, and a header that says it is ignored.
  */
 async function assertPassedOver(
   app: TestApp,

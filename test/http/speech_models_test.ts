@@ -132,7 +132,7 @@ Deno.test("transcriptions: an unknown language is refused with a list of the mod
   }, { "config.json": { ...config, language: "de" } });
 });
 
-Deno.test("transcriptions: temperature 1 gives different words each time, and 0 the likeliest", async () => {
+Deno.test("transcriptions: repeated requests at temperature 1 differ, and temperature 0 gives the likeliest words", async () => {
   await withApp("moonshine", async (app) => {
     const ask = async (temperature: string) =>
       (await (await postSpeech(app, AUDIO, { temperature })).json()).text;

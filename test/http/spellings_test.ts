@@ -23,7 +23,7 @@ async function readChoice(app: TestApp, fields: Fields) {
   return (await readAnswer(app, CHAT, chatBody(fields))).choices[0];
 }
 
-Deno.test("chat: the limit of tokens has many names, and 0 is no limit", async () => {
+Deno.test("the limit of tokens has many names; 0 is no limit in chats, and generates nothing in completions", async () => {
   const chat = { max_tokens: undefined };
   const whole = await readChoice(app, chat);
   assert.equal(whole.finish_reason, "stop");
@@ -120,7 +120,7 @@ Deno.test("chat: a small top_n_sigma keeps only the likeliest tokens, and 0 and 
   for (const off of [0, -1]) assert.equal(await text({ top_n_sigma: off }), hot);
 });
 
-Deno.test("chat: thinking is turned on and off by the fields of all APIs", async () => {
+Deno.test("chat: the fields of other APIs turn thinking on and off", async () => {
   const thought = "The user asks for the capital of France.";
   const on: readonly Fields[] = [
     { enable_thinking: true },
@@ -239,7 +239,7 @@ Deno.test("chat: text parts of other APIs are accepted, and images in every form
   }
 });
 
-Deno.test("chat streams can be read strictly if a thought stays in the text", async () => {
+Deno.test("chat: a stream whose text contains the thought consists of valid chunks", async () => {
   const body = chatBody({ think: true, reasoning_format: "none", stream: true, max_tokens: 40 });
   const chunks = readStrictly(await (await app.post(CHAT, body)).text());
   const text = chunks.map(({ choices: [choice] }) => choice?.delta.content ?? "").join("");

@@ -38,7 +38,7 @@ function getReader(response: Response): ReadableStreamDefaultReader<string> {
   return response.body!.pipeThrough(new TextDecoderStream()).getReader();
 }
 
-Deno.test("streamEvents() writes one comment line in every pause, and loses no event", async () => {
+Deno.test("streamEvents() writes a comment line after each keepAliveMs without events, and loses no event", async () => {
   const events = new SentEvents();
   const reader = getReader(
     streamEvents(events, (event) => `data: ${event.type}\n\n`, { requestId: "r", keepAliveMs: 5 }),

@@ -114,7 +114,7 @@ for (const device of ["cpu", "webgpu"] as const) {
   });
 }
 
-Deno.test("log-probabilities are those among the tokens that the grammar allows", async () => {
+Deno.test("log-probabilities are normalized over the tokens that the grammar allows", async () => {
   const completion = await complete(app, {
     structured_outputs: { choice: ["Paris", "London"] },
     logprobs: true,
@@ -131,7 +131,7 @@ Deno.test("log-probabilities are those among the tokens that the grammar allows"
   }
 });
 
-Deno.test("an answer may spell the token that ends answers", async () => {
+Deno.test("a constrained answer may contain the text of the token that ends answers", async () => {
   const spelled = "<|im_end|>";
   const answers = [
     [{ structured_outputs: { choice: [spelled] } }, spelled],

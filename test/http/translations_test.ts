@@ -67,7 +67,7 @@ speechTest(
 );
 
 speechTest(
-  "translations: every format and streams are supported, other fields refused by name",
+  "translations: formats and streams work, and fields that do not apply are refused by name",
   async () => {
     await using copy = await copyThatTranslates();
     await using app = await openSpeechApp({ folder: copy.folder });

@@ -151,7 +151,7 @@ Deno.test("chat: images that are too large together are answered 413 and freed",
   assert.match(error.message, /messages\[1\]\.content\[0\]: .* 100 MiB/);
 });
 
-Deno.test("chat: images as data in every family; a stored response keeps them as they were sent", async () => {
+Deno.test("/messages and /responses read images as data, and a stored response keeps them as sent; one too large is not stored", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const post = async (path: string, fields: Record<string, unknown>) => {

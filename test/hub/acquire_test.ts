@@ -72,7 +72,7 @@ Deno.test("acquireModel() asks the hub once for a better dtype for the device, a
   });
 });
 
-Deno.test("acquireModel() uses a complete read-only cache, and otherwise says that it cannot be written", async () => {
+Deno.test("acquireModel() uses a cache that cannot be written if it has the files, and otherwise reports that it cannot be written", async () => {
   await withScene(async ({ cache, get }) => {
     await get();
     // A file with a folder's path is an obstacle even for root.
@@ -95,7 +95,7 @@ Deno.test("acquireModel() with refresh always asks, and fails if it cannot", asy
   });
 });
 
-Deno.test("acquireModel() completes a snapshot that lacks weights", async () => {
+Deno.test("acquireModel() completes a snapshot whose weights are cut off", async () => {
   await withScene(async ({ cache, get }) => {
     await get();
     const blobs = `${cache.folder}/models--ada--engine/blobs`;

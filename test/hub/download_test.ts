@@ -165,7 +165,7 @@ Deno.test("downloadFiles() completes over a slow connection that keeps sending",
   }, HASTY);
 });
 
-Deno.test("downloadFiles() fetches a file with a wrong checksum again, and then refuses it", async () => {
+Deno.test("downloadFiles() fetches a file with a wrong checksum again, and refuses a second wrong one", async () => {
   await withScene(async ({ hub, cache, download }) => {
     hub.onFile = inTurn({ type: "wrong" });
     await download();

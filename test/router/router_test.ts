@@ -249,7 +249,7 @@ Deno.test("router: a form that names its model after the file, or not at all, re
   assert.equal(texts[1], texts[0]);
 });
 
-Deno.test("router: 64 clients over three models, of which two fit, are all answered", async () => {
+Deno.test("router: 64 clients of three models, of which two may be loaded, are all answered", async () => {
   await using router = startRouter([CHAT, EMBED, RERANK], ["--max-loaded", "2"]);
   const url = await router.url();
   const ask = [chat, embed, rerank];

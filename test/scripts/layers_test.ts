@@ -72,7 +72,7 @@ Deno.test("no files import each other in a cycle", async () => {
   assert.deepEqual(circles, []);
 });
 
-Deno.test("no folders within a layer import each other", async () => {
+Deno.test("no two folders within a layer import from each other in both directions", async () => {
   const parseFolder = (path: string) => /^(src\/\w+\/\w+)\//.exec(path)?.[1];
   const pairs = new Set<string>();
   for (const [path, all] of await readImports()) {

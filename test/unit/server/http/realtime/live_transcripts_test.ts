@@ -36,7 +36,7 @@ Deno.test("AgreedText leaves open the punctuation after the last word, and incom
   assert.deepEqual(follow(["some", "someone"], "someone else"), ["", "", "someone else"]);
 });
 
-Deno.test("AgreedText finds words without spaces", () => {
+Deno.test("AgreedText finds the words of a text without spaces", () => {
   const deltas = follow(
     ["今天天气", "今天天气很好。", "今天天气很好。我们"],
     "今天天气很好，我们去公园。",
