@@ -177,10 +177,10 @@ function unpack(
   const zeroBytesPerRow = Math.ceil(blocks / perByte);
   const { dtype } = matrix.values;
   const middle = dtype === "uint8" ? 2 ** (bits - 1) : 0;
+  const mask = 2 ** bits - 1;
   /** Reads a number, which has a sign in i4. */
   const read = (bytes: Uint8Array, start: number, at: number) => {
-    const level = (bytes[start + Math.floor(at / perByte)]! >> (bits * (at % perByte))) %
-      2 ** bits;
+    const level = bytes[start + (at * bits >> 3)]! >> (at * bits & 7) & mask;
     return dtype === "int4" && level > 7 ? level - 16 : level;
   };
   for (let row = 0; row < rows; row++) {
