@@ -75,6 +75,17 @@ Deno.test("MessageSocket drops a client that does not answer pings, and keeps on
   await closed;
 });
 
+Deno.test("bridgeUpgrades() refuses handshakes without a host, with an error and an id", async () => {
+  const { listener } = echo();
+  await using _ = listener;
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
+  await connection.write(
+    encoder.encode("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"),
+  );
+  const answer = await new Response(connection.readable).text();
+  assert.match(answer, /^HTTP\/1\.1 400 [^]*x-request-id: [\da-f-]{36}\r\n[^]*Host: want/);
+});
+
 Deno.test("MessageSocket makes a client wait while its messages are not read, and counts their memory", async () => {
   const { listener, budget, seen } = echo({ delayMs: 50 });
   await using _ = listener;

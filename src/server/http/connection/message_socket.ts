@@ -10,7 +10,7 @@ import type { EventEmitter } from "node:events";
 import { HearthError } from "../../../base/errors.ts";
 import { type BodyBudget, BodyPace, type BodyShare } from "../body/body.ts";
 import { formatHead } from "./connections.ts";
-import { type App, toRequest, type Upgraded } from "./node_bridge.ts";
+import { type App, makeRefusal, toRequest, type Upgraded } from "./node_bridge.ts";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 
@@ -205,10 +205,10 @@ export function bridgeUpgrades(app: App): UpgradeListener {
     // A request with a body is not served: bytes of the body would be taken for the first bytes of the new protocol.
     const hasBody = "transfer-encoding" in incoming.headers ||
       Number(incoming.headers["content-length"] ?? 0) > 0;
-    const request = hasBody ? undefined : toRequest(incoming, disconnected.signal);
-    if (request === undefined) return void socket.destroy();
+    if (hasBody) return void socket.destroy();
+    const request = toRequest(incoming, disconnected.signal);
     let take: ((connection: Upgraded) => void) | undefined;
-    const response = await app(request, {
+    const response = request === undefined ? makeRefusal(incoming) : await app(request, {
       callerAddress: incoming.socket.remoteAddress ?? "",
       httpVersion: incoming.httpVersion,
       completed: completed.promise,

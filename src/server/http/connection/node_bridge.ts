@@ -99,7 +99,7 @@ export function bridge(
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const { httpVersion } = incoming;
     const exchange = { callerAddress, httpVersion, isWhole, completed: completed.promise };
-    const response = request === undefined ? refuse(incoming) : await app(request, exchange);
+    const response = request === undefined ? makeRefusal(incoming) : await app(request, exchange);
     try {
       const wire = { incoming, outgoing, disconnected: disconnected.signal };
       await writeResponse(response, wire, { streamsAll });
@@ -148,7 +148,7 @@ function lacksHost({ headers, httpVersion }: IncomingMessage): boolean {
 }
 
 /** Answers requests that {@linkcode toRequest} does not convert. */
-function refuse(incoming: IncomingMessage): Response {
+export function makeRefusal(incoming: IncomingMessage): Response {
   const { method, url = "" } = incoming;
   const allow = "GET, HEAD, POST, DELETE, OPTIONS";
   const error = lacksHost(incoming)
