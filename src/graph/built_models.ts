@@ -1,5 +1,5 @@
 /**
- * Builds small ONNX models: a cast, and a causal attention for the prompts of a decoder.
+ * Builds small ONNX models: a cast, and a masked attention for the prompts of a decoder.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import {
 import { makeValueInfo, writeModel } from "./file/proto_codec.ts";
 import { type TensorType, toDtypeCode } from "./file/tensor.ts";
 
-/** The attention of one head of keys and of the query heads that share it. */
+/** An attention with one head of keys, and the query heads that share it. */
 interface MaskedAttention {
   readonly headSize: number;
   readonly scale: number;
@@ -33,7 +33,7 @@ export const MASKED_INPUTS = {
 } as const;
 
 /**
- * Builds softmax of `scale * q k^T`, capped and masked, times the values. The output `out` is shaped like the queries.
+ * Builds `softmax(scale * q k^T + mask) v`. A softcap applies before the mask. The output `out` has the shape of `q`.
  */
 export function buildMaskedAttention({ headSize, scale, softcap }: MaskedAttention): ModelProto {
   const { q, k, v, mask } = MASKED_INPUTS;
@@ -72,7 +72,7 @@ function scalar(name: string, value: number): Tensor {
   return { name, dtype: "float32", shape: [], data: { kind: "memory", bytes }, rest: [] };
 }
 
-/** A model whose input `given` has one dtype and whose output `cast` has another. */
+/** Builds a model that casts its input `given` to another dtype, which its output `cast` has. */
 export function buildCast(
   { from, to, shape }: {
     readonly from: TensorType;

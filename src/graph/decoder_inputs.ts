@@ -59,14 +59,14 @@ export function findInputs(index: GraphIndex): DecoderInputs {
   };
 }
 
-/** Makes token ids and positions int64 inputs, as they are fed, and casts them for graphs that take int32. */
+/** Changes int32 inputs for token ids and positions to int64, as which they are fed, and casts them back to int32. */
 export function widenIds(graph: Graph): Graph {
   const ids = new Set(
     graph.inputs.filter(({ name, dtype }) =>
       dtype === "int32" && (name === "input_ids" || name === "position_ids")
     ).map(({ name }) => name),
   );
-  // Nested graphs read inputs by name.
+  // Nested graphs, which are not rewritten here, also read inputs by name.
   if (ids.size === 0 || graph.nodes.some(hasSubgraph)) return graph;
   const narrow = (name: string) => ids.has(name) ? `${name}/int32` : name;
   const casts = [...ids].map((name) =>
@@ -93,7 +93,7 @@ function hasMergedHeads(info: ValueInfo): boolean {
 }
 
 /**
- * Finds the rows `[1, tokens, heads, size]` that nodes rearrange to the heads of a tensor, `[heads, size, tokens]` or
+ * Finds the rows `[1, tokens, heads, size]` that nodes rearrange to `tensor`, which is `[heads, size, tokens]` or
  * `[heads, tokens, size]`.
  */
 function findRowsOfHeads(
@@ -142,7 +142,7 @@ export function splitCacheHeads(graph: Graph): Graph {
     index.consumers(name).find(({ opType, inputs }) =>
       opType === "Concat" && inputs.length === 2 && inputs[0] === name
     );
-  // All layers have as many heads as the first, whose rows do not depend on the past.
+  // All layers have as many heads as the first layer, whose new rows do not depend on the past.
   const first = findConcat(merged[0]!.name)?.inputs[1] ?? "";
   const heads = new Probes(index, inputs).at(SHORT_LENGTHS[0]).value(first)?.shape[0];
   if (heads === undefined) return graph;
@@ -211,7 +211,7 @@ export function findEncoderInputs(index: GraphIndex, padTokenId: number): Decode
   };
 }
 
-/** Fixes the input for the number of logits to 0, which means all. The cut chooses rows itself. */
+/** Fixes the input for the number of wanted logits at 0, which means all. The cut chooses rows itself. */
 export function fixLogitCount(graph: Graph): Graph {
   const count = graph.inputs.find(({ name }) => /^(num_)?logits_to_keep$/.test(name));
   if (count === undefined) return graph;
@@ -234,7 +234,7 @@ export function findOutput(graph: Graph): string {
 /** Types of the caches that `GroupQueryAttention` quantises itself. */
 const QUANTIZED = new Set(["int8", "uint8", "float8e4m3fn"]);
 
-/** @throws {Refusal} when Hearth's cache cannot replace a cache, because of its type. */
+/** @throws {Refusal} when a cache of the graph has a type that Hearth's cache cannot replace. */
 export function requireFloatCaches(index: GraphIndex, inputs: DecoderInputs): void {
   for (const name of inputs.caches) {
     const { dtype } = index.inputs.get(name)!;

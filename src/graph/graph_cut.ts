@@ -10,7 +10,7 @@ import type { Mixture } from "./experts/mixture.ts";
 
 export type { Mixture, TensorType };
 
-/** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
+/** A size known at load, the number of tokens packed in this step, or the number of rows whose logits are wanted. */
 type Dim = number | "tokens" | "rows";
 
 /** A tensor that enters or leaves a segment. */
@@ -277,7 +277,7 @@ export interface EncoderCut {
   readonly tokens: TensorPort;
   /** Position of each token in its text, if a segment needs it. */
   readonly positions?: TensorPort | undefined;
-  /** Id of a token that does not count: its position is that of the token before it. */
+  /** Id of the token that positions do not count: its position is that of the token before it. */
   readonly uncountedId?: number | undefined;
   /** Token type ids, if a segment needs them. */
   readonly types?: TensorPort | undefined;

@@ -80,7 +80,7 @@ export function describeNode(node: Node): string {
 }
 
 /**
- * Follows a tensor back through the first inputs of these operators, to the first tensor that none of them computes.
+ * Follows a tensor back through nodes with these operators, from output to first input, until no such node computes it.
  */
 export function followBack(
   index: GraphIndex,
@@ -128,7 +128,8 @@ export function readVector(
 }
 
 /**
- * Tests the two inputs of a node. Returns what the test finds for the first that passes, and the other input's name.
+ * Calls `test` with each of a node's two inputs. Returns its result for the first input that passes, and the name of
+ * the other input.
  */
 export function eitherInput<T>(
   { inputs }: Node,
@@ -189,7 +190,7 @@ export function readNested(attribute: Uint8Array): NestedGraph {
   };
 }
 
-/** Cached results of {@linkcode listCapturedNames}. Copies of a node share its attributes. */
+/** Cached results of {@linkcode listCapturedNames}. The key is a node's attributes, which copies of the node share. */
 const captured = new WeakMap<Node["attributes"], readonly string[]>();
 
 /** Tensors of the outer graph that a node's subgraphs read. */
@@ -225,7 +226,7 @@ export function listReads(node: Node): readonly string[] {
  * Sorts nodes topologically: a node that comes too late moves to just before the first node that needs it.
  *
  * ONNX wants producers before their consumers. ONNX Runtime takes any order, and converters that append nodes (casts of
- * fp16 converters, for example) rely on it.
+ * fp16 converters, for example) rely on that.
  *
  * @throws {Error} when nodes need each other in a cycle.
  */
@@ -276,7 +277,7 @@ const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
 
 /**
  * Whether an int64 input is read only by nodes that run on the GPU. ONNX Runtime does all other int64 arithmetic on the
- * CPU. If the input were in GPU memory, it would wait for all GPU work, and then copy the input back.
+ * CPU. If the input were in GPU memory, ONNX Runtime would wait for all GPU work and then copy it back.
  */
 export function isIndex(input: string, graph: GraphIndex): boolean {
   return graph.consumers(input).every(({ opType, inputs }) =>

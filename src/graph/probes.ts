@@ -24,7 +24,7 @@ export interface DecoderInputs {
   readonly padTokenId?: number | undefined;
   /** Whether positions count only tokens other than padding. */
   readonly skipsPadding?: boolean | undefined;
-  /** Names of past keys and values. */
+  /** Names of the inputs for past keys and values. */
   readonly caches: ReadonlySet<string>;
   /** Names of inputs for recurrent states, whose size does not depend on the number of tokens. */
   readonly states?: ReadonlySet<string> | undefined;
@@ -36,7 +36,10 @@ export interface Lengths {
   readonly numTokens: number;
 }
 
-/** A value without elements, with `symbols` for the input's unknown sizes; `undefined` if a size stays unknown. */
+/**
+ * A value without elements. The sizes that the input leaves open are taken from `symbols`, in order; `undefined` if
+ * there are too few.
+ */
 function makeSizes({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value | undefined {
   if (dtype === undefined || shape === undefined) return undefined;
   const open = symbols.values();

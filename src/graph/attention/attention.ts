@@ -59,7 +59,7 @@ export interface FoundAttention {
   readonly slopes?: readonly number[] | undefined;
   /** Number of positions that its tables and its mask cover; Infinity if it has neither. */
   readonly maxPositions: number;
-  /** Nodes to insert before it, in order, which do what the graph's node does besides attending. */
+  /** Nodes to insert before the kernel node, in order. They do what the graph's node does besides attending. */
   readonly before?: readonly Node[] | undefined;
   /** Constants that these nodes read. */
   readonly constants?: readonly Tensor[] | undefined;
@@ -98,7 +98,9 @@ export function getInputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
-/** Describes why a tensor's shape is unknown: names the first node or input on its path whose shape is unknown. */
+/**
+ * Describes why a tensor's shape is unknown: names the earliest node or input on the path to it whose shape is unknown.
+ */
 function findObstacle({ index, probes }: Search, tensor: string): string {
   const run = probes.at(SHORT_LENGTHS[0]);
   for (let name = tensor;;) {
@@ -172,7 +174,7 @@ export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>
   }
 }
 
-/** @throws {Refusal} because slopes are relative to the query's own key, but sinks have no position. */
+/** @throws {Refusal} always: slopes are relative to the query's own key, but sinks have no position. */
 export function refuseBiasedSinks(of: string): never {
   throw new Refusal(`${of} has sinks and a bias by distance (ALiBi) at once.`);
 }

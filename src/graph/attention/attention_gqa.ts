@@ -56,7 +56,7 @@ function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
   };
 }
 
-/** `head_sink`, or zeros for `smooth_softmax`, which has the same effect. */
+/** `head_sink`, or for `smooth_softmax` zeros, which have the same effect. */
 function readSinks(node: Node, search: Search, heads: number): StoredTensor | undefined {
   const sink = getInputName(node, 11);
   if (sink !== undefined) return requireConstant(search, sink, node);
@@ -69,7 +69,9 @@ function readSinks(node: Node, search: Search, heads: number): StoredTensor | un
   };
 }
 
-/** `GroupQueryAttention`: always causal, q, k and v packed or separate. Its bias may hide more keys, or be ALiBi. */
+/**
+ * Finds a causal `GroupQueryAttention`, with q, k and v packed or separate. Its bias may hide more keys, or be ALiBi.
+ */
 export function findGroupQueryAttention(
   node: Node,
   search: Search,
@@ -77,7 +79,7 @@ export function findGroupQueryAttention(
   if (node.opType !== "GroupQueryAttention" || node.domain !== "com.microsoft") return undefined;
   const heads = readIntAttribute(node, "num_heads") ?? 0;
   const kvHeads = readIntAttribute(node, "kv_num_heads") ?? heads;
-  // Hearth's own cache replaces a quantised one. Keys and values are then not rounded.
+  // Hearth's own cache replaces a quantised one, whose scales are then not needed.
   const isQuantized = ["k_quant_type", "v_quant_type"].some((name) =>
     (readStringAttribute(node, name) ?? "NONE") !== "NONE"
   );

@@ -13,7 +13,7 @@ const HIDDEN_SCORE = -9000;
 /** 1 for each key that a token of a run may attend to, otherwise 0: `[numTokens, total]`, row-major. */
 export type Visibility = Uint8Array;
 
-/** Largest relative error of a bias by distance: a table in half precision is rounded. */
+/** Maximum relative error of a bias by distance, because a table in half precision is rounded. */
 const BIAS_ERROR = 1e-3;
 
 /** Computes the mask of a run with these lengths; `undefined` if partial evaluation cannot compute it. */
@@ -55,8 +55,8 @@ function readTerms(
  * Finds the slopes of a bias by distance (ALiBi), which a mask adds to the scores: from one key to the next, the score
  * of a head grows by its slope.
  *
- * @param mask as {@linkcode readVisibility} takes it, which also proves that the mask is such a bias.
- * @returns the slope of each head, or one for all heads; `undefined` if all are zero.
+ * @param mask the same as that of {@linkcode readVisibility}, which checks that the mask is such a bias.
+ * @returns the slope of each head, or one for all heads; `undefined` if all are zero or the mask is unknown.
  * @see {@link https://arxiv.org/abs/2108.12409 | ALiBi}
  */
 export function findSlopes(mask: Value | undefined, lengths: Lengths): number[] | undefined {
@@ -96,12 +96,12 @@ export function readVisibility(
       const [row, column] = [Math.floor(i / total), i % total];
       const term = terms.at(plane, row, column);
       const own = pastLength + row;
-      // A bias is relative to that of the query's own key: the softmax ignores what is added to a whole row.
+      // A bias is compared with that of the query's own key, because the softmax ignores what is added to a whole row.
       const base = slope === 0 ? 0 : terms.at(plane, row, own);
       const rest = term - base - slope * (column - own);
       const seen = rest > HIDDEN_SCORE;
       const error = slope === 0 ? 0 : BIAS_ERROR * Math.max(Math.abs(term), Math.abs(base));
-      // A bias may be symmetric, and something else may hide the future.
+      // Keys after the query are not checked: a bias may be symmetric if something else hides those keys.
       const matters = seen && (slope === 0 || column <= own);
       if (matters && Math.abs(rest) > error) {
         throw new Refusal(
@@ -194,8 +194,8 @@ function longestKnown(read: MaskReader, limit: number): number {
 /**
  * Proves that a mask is causal, and finds its window.
  *
- * The mask must be known for a prompt, and for single tokens after it. For a prompt in chunks it may be unknown,
- * because some graphs cannot run one.
+ * The mask must be known for a prompt, and for single tokens after it. For the later chunks of a prompt it may be
+ * unknown, because some graphs cannot run them.
  *
  * @param contextLength tokens of the longest sequence that will be run.
  * @param of names the attention in messages.

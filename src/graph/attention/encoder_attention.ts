@@ -169,7 +169,7 @@ export function findEncoderAttentions(search: Search): FoundAttention[] {
   });
 }
 
-/** Longest text that is evaluated, because the time grows with its square. Windows of encoders are shorter. */
+/** Tokens of the longest text that is evaluated: the time grows with their square. Windows of encoders are shorter. */
 const MAX_TOKENS = 600;
 const SHORT_TEXTS = [1, 3, 5];
 

@@ -131,7 +131,7 @@ function tokenMajor(
     return swapped;
   }
   const swapped = producer.inputs[0]!;
-  // A Reshape from rows to heads is left out too.
+  // A Reshape from rows to heads is skipped too.
   const reshape = index.producers.get(swapped);
   const source = reshape?.opType === "Reshape" ? reshape.inputs[0]! : swapped;
   const [batch, tokens] = getShape(source);
@@ -140,7 +140,7 @@ function tokenMajor(
     : swapped;
 }
 
-/** Casts an operand to the type of the attention's result. They differ if a graph casts what it caches. */
+/** Casts an operand to the type of the attention's result. The two types differ if a graph casts what it caches. */
 function castTo(
   { index, probes }: Search,
   operand: Operand,
@@ -164,8 +164,8 @@ function castTo(
 }
 
 /**
- * The tensor of rows to which the graph converts a head-major result, if nothing else reads the result. It may lack the
- * axis of the batch.
+ * The tensor of rows to which the graph converts a head-major result, if nothing else reads the result. The tensor of
+ * rows may lack the axis of the batch.
  */
 function findResultRows(
   { index, probes }: Search,
@@ -213,12 +213,12 @@ function addOutput(search: Search, found: FoundAttention, additions: Additions):
 }
 
 /**
- * Widens heads of values to the size of keys, since the kernels need equal sizes, and narrows those of the result.
- * Values of latent attention (DeepSeek, MiniCPM3) are smaller than its keys.
+ * Widens the heads of values to the size of keys, because the kernels need equal sizes, and narrows the heads of the
+ * result. In latent attention (DeepSeek, MiniCPM3), values are smaller than keys.
  *
  * @param rows the token-major values.
  * @param output the result's rows.
- * @returns the wide values and the wide result; `undefined` if the values are a part of other rows.
+ * @returns the wide values and the wide result; `undefined` if the values are only a part of their rows, or not floats.
  */
 function widenValues(
   { probes }: Search,

@@ -1,6 +1,6 @@
 /**
- * Sinks of a spelled-out attention, as PyTorch exports gpt-oss: the sinks' logits are joined to the scores, like those
- * of another key, whose weight is cut off after the softmax.
+ * Sinks of a spelled-out attention, as PyTorch exports gpt-oss: the sink of each head is joined to its scores, like the
+ * score of another key. Its weight is cut off after the softmax.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { Node } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { findBack, numbered } from "./traced_operand.ts";
 
-/** Operators that may be between the joined logits and the softmax: casts, and a subtraction of each row's largest. */
+/** Operators that may be between the joined logits and the softmax: casts, and a subtraction of each row's maximum. */
 const SHIFTING = new Set(["Sub", "Cast", "Identity"]);
 
 /** Sinks that are joined to the scores of keys. */
@@ -50,7 +50,7 @@ export function findSinks(
   return { exponents: logits!, areFirst, tensor };
 }
 
-/** Whether `to` is `from` plus a number for each row, which a softmax ignores. */
+/** Whether `to` is `from` plus one number for each row. A softmax ignores such a number. */
 function isShifted({ probes }: Search, from: string, to: string): boolean {
   const run = probes.at(SHORT_LENGTHS[1]);
   const value = run.value(from);

@@ -1,6 +1,6 @@
 /**
  * Finds spelled-out attentions that see all keys: `MatMul(softmax(scale * MatMul(q, kᵀ)), v)`, with heads split before
- * and joined after. They occur in encoders, in cross-attention, and in decoders that run one token at a time. Pure.
+ * and joined after. They occur in encoders, in cross-attention, and in decoders that run one token at a time.
  *
  * Unlike `spelled_out.ts`, which feeds numbers through the graph, this module only follows shapes. These graphs have
  * axes of fixed length, and the numbers of 32 layers of 1,500 × 1,280 would take gigabytes. Attentions that are not

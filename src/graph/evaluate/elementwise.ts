@@ -56,7 +56,7 @@ function unary(compute?: Scalar, dtype?: TensorType): Rule {
   return (call) => zip([need(call, 0)], dtype ?? need(call, 0).dtype, compute);
 }
 
-/** An operator with two or more inputs, which are combined from the left. */
+/** An operator with any number of inputs, which are combined from left to right. */
 function folded(compute: (dtype: TensorType) => Scalar): Rule {
   return (call) => {
     const first = need(call, 0);
@@ -135,7 +135,7 @@ export const ELEMENTWISE_RULES: Rules = {
   Sigmoid: unary((x) => 1 / (1 + Math.exp(-x))),
   Relu: unary((x) => Math.max(x, 0)),
   Softplus: unary((x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)))),
-  // The angle is rounded to f32 first: far from 0, its rounding error decides the result.
+  // The angle is rounded to f32 first, as in the graph: if it is large, the rounding changes the result noticeably.
   Cos: unary((x) => Math.cos(Math.fround(x))),
   Sin: unary((x) => Math.sin(Math.fround(x))),
   Floor: unary(Math.floor),

@@ -78,7 +78,7 @@ function oneHot(call: Call): readonly [Value] {
   return [{ dtype: need(call, 2).dtype, shape: [...shape, depth!] }];
 }
 
-/** The shape of a tensor of which some elements are replaced, and its values if all are replaced by the same one. */
+/** `ScatterElements`. Its indices are distinct, so if it updates all elements with one value, the result is known. */
 function scattered(call: Call): readonly [Value] {
   const [{ dtype, shape }, updates] = [need(call, 0), need(call, 2)];
   const isOfAll = updates.shape.join() === shape.join() &&

@@ -1,6 +1,6 @@
 /**
  * Products, norms and quantisation. Except for small matrix products, only the shapes of their results are computed,
- * because no partial evaluation depends on their numbers.
+ * because no partial evaluation needs their elements.
  *
  * @module
  */
@@ -30,7 +30,7 @@ function computeProductShape(a: readonly number[], b: readonly number[]): number
   return [...batch, ...rows, ...columns];
 }
 
-/** The matrix product of the first two inputs. */
+/** The shape of the matrix product of the first two inputs. */
 function product(dtype?: TensorType): Rule {
   return (call) => {
     const [left, right] = [need(call, 0), need(call, 1)];
@@ -81,7 +81,7 @@ function gemm(call: Call): readonly Value[] {
   return [{ dtype: a.dtype, shape: [rows, columns] }];
 }
 
-/** `Conv`: its channels are those of the weights; its positions depend on stride, padding and dilated kernel size. */
+/** `Conv`: the output has a channel for each filter; its sizes depend on stride, padding and dilated kernel size. */
 function conv(call: Call): readonly Value[] {
   const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
   const autoPad = readStringAttribute(call.node, "auto_pad") ?? "NOTSET";
@@ -101,7 +101,7 @@ function conv(call: Call): readonly Value[] {
 /** The first output has the shape of the first input. Other outputs are unknown. */
 const likeFirst: Rule = (call) => [{ dtype: need(call, 0).dtype, shape: need(call, 0).shape }];
 
-/** The norm of a sum, which is its fourth output. */
+/** The norm of a sum. The sum itself is the fourth output. */
 const skipNorm: Rule = (call) => {
   const { dtype, shape } = need(call, 0);
   return [{ dtype, shape }, undefined, undefined, { dtype, shape }];
@@ -131,7 +131,9 @@ function multiHeadAttention(call: Call): readonly (Value | undefined)[] {
   }];
 }
 
-/** `Attention` of ONNX, or that of com.microsoft, which projects its input and is as wide as its values. */
+/**
+ * `Attention` of ONNX, or that of com.microsoft, which projects its input, and whose output is as wide as its values.
+ */
 function attention(call: Call): readonly (Value | undefined)[] {
   if (call.node.domain === "com.microsoft") {
     const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
@@ -158,7 +160,7 @@ function gatherBlockQuantized(call: Call): readonly Value[] {
   }];
 }
 
-/** `TopK` and its indices. */
+/** `TopK`: the largest or smallest elements along an axis, and their indices. */
 function topK(call: Call): readonly Value[] {
   const { dtype, shape } = need(call, 0);
   const axis = normalizeAxis(readIntAttribute(call.node, "axis") ?? -1, shape.length);

@@ -1,6 +1,6 @@
 /**
- * The values of a partial evaluation, which know a tensor's shape and perhaps its elements, and functions that the
- * operators' rules share.
+ * The values of a partial evaluation (a tensor's shape and, if known, its elements), and functions that the operators'
+ * rules share.
  *
  * @module
  */
@@ -102,7 +102,7 @@ function readElements({ dtype, data }: Tensor, count: number): Float64Array | un
   return element && makeData(count, element);
 }
 
-/** Describes a constant. Its elements are read at their first use, which most constants never have. */
+/** Describes a constant. Its elements are read when they are first used; those of most constants never are. */
 export function toValue(tensor: Tensor): Value {
   const { dtype, shape } = tensor;
   let elements: { readonly data: Float64Array | undefined } | undefined;
@@ -147,7 +147,7 @@ export function broadcastStrides(shape: readonly number[], to: readonly number[]
   return to.map((_, axis) => (shape[axis - lead] ?? 1) === 1 ? 0 : strides[axis - lead]!);
 }
 
-/** Calls `visit` for every index of `shape` in order, with the offset that the strides give it. */
+/** Calls `visit` for every element of `shape` in row-major order, with its offset by the strides and its number `i`. */
 export function forEachOffset(
   shape: readonly number[],
   strides: readonly number[],

@@ -22,7 +22,7 @@ export interface ModelFiles {
 }
 
 /**
- * Longest read that is done synchronously. A graph needs hundreds of short reads, and an asynchronous one waits for
+ * Longest read that is done synchronously. A graph needs hundreds of short reads, and each asynchronous read waits for
  * another thread twice.
  */
 const MAX_SYNC_BYTES = 64 * 1024;
@@ -40,7 +40,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   /** The model's folder. Links that lead out of it are refused. */
   readonly root: string;
   readonly #open = new Map<string, Promise<OpenFile>>();
-  /** Serializes reads: seek and read must not be interleaved. */
+  /** The end of the last read. Each read waits for it, so that no other read comes between a seek and its read. */
   #lastRead: Promise<unknown> = Promise.resolve();
 
   /**
@@ -82,7 +82,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     return (await (await this.#file(file)).handle.stat()).size;
   }
 
-  /** Identifies the contents of a file when it was opened, by its size and modification time. */
+  /** Identifies the contents that a file had when it was opened, by size and modification time. */
   async version(file: string): Promise<string> {
     return getVersion((await this.#file(file)).first);
   }

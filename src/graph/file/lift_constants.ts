@@ -16,7 +16,7 @@ import {
 } from "./proto.ts";
 import { decodeTensorMessage } from "./proto_codec.ts";
 
-/** Turns `Constant` nodes into constants. Each segment that reads a constant gets its own reference to it. */
+/** Turns `Constant` nodes into constants, to which several segments can refer. */
 export function liftConstants(graph: Graph): Graph {
   const lifted: Tensor[] = [];
   const nodes = graph.nodes.filter((node) => {
@@ -27,7 +27,7 @@ export function liftConstants(graph: Graph): Graph {
   return { ...graph, nodes, initializers: [...graph.initializers, ...lifted] };
 }
 
-/** The value of a `Constant` node; `undefined` if that is not a tensor of numbers. */
+/** The value of a `Constant` node; `undefined` if it is neither a tensor nor numbers. */
 function readConstant(node: Node): Tensor | undefined {
   const [name] = node.outputs as [string];
   const message = readTensorAttribute(node, "value");

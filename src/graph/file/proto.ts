@@ -1,5 +1,5 @@
 /**
- * An ONNX model in memory: nodes and names as values, weights as references to file ranges. Unknown fields of a file
+ * An ONNX model in memory: decoded nodes, and large weights as references to ranges of files. Unknown fields of a file
  * are kept and written back (`rest`).
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
@@ -166,7 +166,7 @@ export function hasSubgraph(node: Node): boolean {
   );
 }
 
-/** A value that {@linkcode attribute} can encode: an integer, integers, a string, or a float, marked as such. */
+/** A value that {@linkcode attribute} can encode: an integer, integers, a string, or a float as `{ float }`. */
 export type AttributeValue = number | readonly number[] | string | { readonly float: number };
 
 /** Encodes an attribute. */
@@ -232,7 +232,10 @@ export function makeNode(
   };
 }
 
-/** Makes an int64 constant. Exporters use the largest int64 for "to the end", which a double rounds up. */
+/**
+ * Makes an int64 constant. A value of 2⁶³ becomes the largest int64, 2⁶³ - 1: exporters use that number for "to the
+ * end", and a double rounds it up.
+ */
 export function int64Tensor(
   name: string,
   shape: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * Decodes and encodes the messages of an ONNX file. Byte fields of decoded messages stay views of what is passed in.
- * Constants that lie in files are written as references to them (external data).
+ * Decodes and encodes the messages of an ONNX file. Byte fields of decoded messages are views of the encoded bytes.
+ * Constants that are stored in files are written as references to the files (external data).
  *
  * @module
  */

@@ -33,7 +33,7 @@ import {
 const SMALL_BYTES = 4096;
 /** Tables up to this size are read too, for the cut: masks, positions, biases. */
 const TABLE_BYTES = 16 * 2 ** 20;
-/** Maximum number of fields of a message. Large graphs have some ten thousand nodes. */
+/** Maximum number of fields of a message. Even large graphs have far fewer nodes. */
 const MAX_FIELDS = 500_000;
 /** Bytes per read while scanning the file. */
 const WINDOW_BYTES = 64 * 1024;
@@ -46,7 +46,7 @@ interface FieldRange {
   readonly length: number;
 }
 
-/** Scans one file with a small window, so that skipped payloads are never read. */
+/** Scans one file with a small window, so that most of a large payload that is skipped is not read. */
 class FieldWalker {
   readonly #files: ModelFiles;
   readonly #file: string;
@@ -201,8 +201,8 @@ function isBiasTable(shape: readonly number[]): boolean {
 }
 
 /**
- * Reads a model, sorts its nodes topologically, and reads bfloat16 as float32. Weights are not read, only their
- * positions in the file.
+ * Reads a model, sorts its nodes topologically, widens bfloat16 to float32, and packs zero points. Of large weights,
+ * only the positions in the file are read.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.

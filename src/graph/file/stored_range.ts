@@ -14,14 +14,16 @@ import {
 } from "./tensor.ts";
 import { StartupError } from "../../base/errors.ts";
 
-/** Maximum number of bytes of a source that are in memory at a time. */
+/** Bytes of a source that are read at a time, unless one of its rows is longer. */
 const CHUNK_BYTES = 8 * 2 ** 20;
 
 /** The files and the offset from which bytes are read, and scratch memory. */
 interface RangeSource {
   readonly files: ModelFiles;
   readonly offset: number;
-  /** Memory for intermediate results, which calls can share. It grows to some MiB. Allocated anew if absent. */
+  /**
+   * Memory for intermediate results, which calls can share. It grows to some MiB. If absent, new memory is allocated.
+   */
   readonly scratch?: { bytes: Uint8Array } | undefined;
 }
 
@@ -106,7 +108,10 @@ export async function readFloats(tensor: StoredTensor, files: ModelFiles): Promi
   );
 }
 
-/** Reads as many rows at a time as a chunk holds. Rows longer than a chunk are read part by part. */
+/**
+ * Reads whole rows, as many at a time as a chunk holds, but at least one. Incomplete rows at the ends of `into`, and
+ * the only row of a constant, are read directly into it.
+ */
 async function readRows(
   { parts, numRows, length }: Rows,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
@@ -239,7 +244,7 @@ export class RowFile implements Disposable {
     return dtype === "float32" && findSource(data).kind === "file";
   }
 
-  /** @throws {StartupError} when there is no such file. */
+  /** @throws {StartupError} when the constant is not stored in a file. */
   static async open(
     { data, dtype: own, shape }: StoredTensor,
     files: ModelFiles,
@@ -277,7 +282,7 @@ export class RowFile implements Disposable {
   }
 }
 
-/** Finds the bytes of a constant before widening. */
+/** Finds where the bytes of a constant are stored, before widening. */
 function findSource(data: TensorBytes): TensorBytes {
   return data.kind === "widened" ? data.source.data : data;
 }

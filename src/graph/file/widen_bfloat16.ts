@@ -1,6 +1,6 @@
 /**
- * Replaces bfloat16 by float32 in a model. Neither ONNX Runtime on the CPU nor WebGPU computes in bfloat16, and
- * float32 represents all of its numbers.
+ * Replaces bfloat16 by float32 in a model. Neither ONNX Runtime on the CPU nor WebGPU computes in bfloat16, and float32
+ * represents all numbers of bfloat16.
  *
  * @module
  */
@@ -126,7 +126,7 @@ function widenField(number: number, payload: Uint8Array): MessageWriter | undefi
   }
   if (number !== GRAPH.input && number !== GRAPH.output) return undefined;
   const info = decodeValueInfo(payload);
-  // Branches of an `If` need not declare shapes.
+  // Without a shape, because branches of an `If` need not declare shapes.
   const type = new MessageWriter().message(1, new MessageWriter().int(1, FLOAT32));
   return isBfloat16(info) ? new MessageWriter().text(1, info.name).message(2, type) : undefined;
 }

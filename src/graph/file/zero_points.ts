@@ -1,6 +1,6 @@
 /**
- * Packs the zero points of `MatMulNBits` that are given as floats but are whole levels, as converters of GPTQ write
- * them. All kernels, those of ONNX Runtime too, are faster with packed zero points.
+ * Packs zero points of `MatMulNBits` that are stored as floats but are integers, as converters of GPTQ write them. All
+ * kernels, including those of ONNX Runtime, are faster with packed zero points.
  *
  * @module
  */
@@ -11,7 +11,10 @@ import { readFloats } from "./stored_range.ts";
 /** Index of the zero points among the inputs of `MatMulNBits`. */
 const ZERO_POINTS = 3;
 
-/** Replaces such zero points. Those between two levels stay floats. */
+/**
+ * Packs the zero points of each `MatMulNBits`. If one of a node's zero points is not an integer, all of them stay
+ * floats.
+ */
 export async function packZeroPoints(graph: Graph, files: ModelFiles): Promise<Graph> {
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const packed: Tensor[] = [];
