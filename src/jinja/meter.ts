@@ -14,7 +14,7 @@ const MAX_STEPS = 10_000_000;
 /** Longest text in UTF-16 units: several times the longest text of a request. */
 const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
 
-/** Deepest nesting of macro calls and recursive loops, well below the limit of JavaScript's stack. */
+/** Deepest nesting of macro calls, recursive loops and values, well below the limit of JavaScript's stack. */
 const MAX_DEPTH = 200;
 
 const CHARS_PER_STEP = 32;
@@ -28,7 +28,7 @@ let depth = 0;
 let nextLook = 0;
 let deadline = 0;
 
-/** Resets the counts, before a template is compiled or rendered. */
+/** Resets the counts and the time. It is called before a template is compiled or rendered. */
 export function startMeter(): void {
   numSteps = 0;
   depth = 0;
@@ -67,7 +67,7 @@ export function requireShort(length: number): void {
 }
 
 /**
- * Runs a function that may call itself.
+ * Runs a function that may call `descend` again.
  *
  * @throws {TemplateError} when the recursion is too deep.
  */

@@ -31,9 +31,9 @@ export class Template {
   }
 
   /**
-   * Renders the template. Variables are JSON values, or Python's.
+   * Renders the template. Variables are JSON values, Python's values, or {@linkcode JsonText}.
    *
-   * @throws {TemplateError} when the template raises an error, or exceeds a limit of steps, depth or text.
+   * @throws {TemplateError} when the template raises an error, or exceeds a limit (see `meter.ts`).
    */
   render(variables: Readonly<Record<string, unknown>>): string {
     startMeter();
@@ -47,7 +47,7 @@ export class Template {
   }
 }
 
-/** Turns a stack overflow into an error of the template. */
+/** Turns a stack overflow, or a text that is too long for JavaScript, into an error of the template. */
 function catchOverflow<T>(run: () => T): T {
   try {
     return run();
@@ -57,7 +57,7 @@ function catchOverflow<T>(run: () => T): T {
   }
 }
 
-/** Converts a JSON value to a Python value. A number without a fraction becomes an int. */
+/** Converts a JSON value to a Python value. Safe integers become ints, other numbers become floats. */
 function toValue(value: unknown): Value {
   charge(1);
   if (typeof value === "string" || typeof value === "boolean" || typeof value === "bigint") {
@@ -126,7 +126,8 @@ function compileTemplate(source: string): (variables: Variables) => string {
 
 /**
  * JSON text that is passed to a template as Python's `json.loads` would read it: 1.0 stays a float, integers have any
- * size, keys keep their order. A text that is not a JSON object or array is passed unchanged.
+ * size, keys keep their order. Blank text becomes an empty dict. Other text that is not a JSON object or array is
+ * passed unchanged.
  */
 export class JsonText {
   readonly text: string;
@@ -146,7 +147,7 @@ export class JsonText {
     }
   }
 
-  /** Reads the members of an object as variables of a template. */
+  /** Reads the members of an object as variables of a template; none if the text is not an object. */
   readMembers(): Record<string, Value> {
     startMeter();
     const value = this.read();

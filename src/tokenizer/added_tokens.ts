@@ -14,9 +14,9 @@ export interface AddedToken {
   readonly content: string;
   /** Whether the token is special: decoding can leave it out. */
   readonly special: boolean;
-  /** Whether it is searched for in the normalized text, rather than the original. */
+  /** Whether the token is searched for in the normalized text, rather than in the original. */
   readonly isNormalized: boolean;
-  /** Whether it only matches if no letter or digit touches it. */
+  /** Whether the token only matches if no word character, such as a letter or digit, touches it. */
   readonly isSingleWord: boolean;
   /** Whether white space before the token is removed. */
   readonly stripsLeft: boolean;
@@ -25,8 +25,8 @@ export interface AddedToken {
 }
 
 /**
- * Reads `added_tokens`. Like the Rust library, it ignores the ids in the file: a token has its id in the vocabulary, and
- * others follow the vocabulary in the order of the file.
+ * Reads `added_tokens`. Like the Rust library, it ignores the ids in the file. A token that the vocabulary has keeps
+ * its id there; the others get the next ids after the vocabulary, in the order of the file.
  */
 export function readAddedTokens(
   readers: readonly ConfigReader[],
@@ -51,15 +51,15 @@ export function readAddedTokens(
 }
 
 /**
- * Maximum number of steps of a search, in addition to some for each character of the text. So many steps take a
- * fraction of a second.
+ * A search may take this many steps, and {@linkcode MAX_STEPS_PER_CHAR} more for each character of the text. So many
+ * steps take a fraction of a second.
  */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 16;
 
 interface Found {
   readonly token: AddedToken | undefined;
-  /** Offset of its end. */
+  /** Offset of the token's end. */
   readonly end: number;
   readonly numSteps: number;
 }
@@ -67,7 +67,7 @@ interface Found {
 /** A text without added tokens, or the id of an added token. */
 export type Section = string | number;
 
-/** Finds added tokens in texts: the leftmost one first, and of several that begin there, the longest. */
+/** Finds added tokens in texts: the leftmost one first, and of several that begin at the same place, the longest. */
 export class AddedTokenFinder {
   readonly #root: Node = { token: undefined, children: new Map() };
 
@@ -105,8 +105,8 @@ export class AddedTokenFinder {
       }
       const isApart = !token.isSingleWord || (!isWordBefore(text, at) && !isWordAt(text, end));
       if (isApart) {
-        // The previous token may have taken white space in which others are found. They still count, unless they strip
-        // white space on the left and nothing of them remains.
+        // The previous token may have stripped the white space in which this one is found. This one still counts,
+        // unless it strips white space on its left, too, so that nothing of it remains.
         const start = token.stripsLeft ? last + trimEnd(text.slice(last, at)).length : at;
         const stop = token.stripsRight ? text.length - trimStart(text.slice(end)).length : end;
         sections.push(text.slice(last, start));

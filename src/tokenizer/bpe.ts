@@ -231,7 +231,7 @@ class PairHeap {
   }
 }
 
-/** The merges of pairs of tokens, in order of precedence. */
+/** The merges: for each pair of tokens, its rank and the token that it becomes. */
 class MergeTable {
   /** Slots of a hash table with open addressing: left id + 1 (0 if the slot is free), right id, rank, merged id. */
   readonly #slots: Int32Array;

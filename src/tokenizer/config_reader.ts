@@ -84,7 +84,7 @@ export class ConfigReader {
     return new ConfigReader(this.#fields[name], this.#joinPath(name));
   }
 
-  /** Reads a pattern: `{"String": …}` or `{"Regex": …}`. */
+  /** Reads a pattern: `{"String": …}`, `{"Regex": …}`, or a plain string. */
   pattern(name: string): Pattern {
     const value = this.#fields[name];
     if (typeof value === "string") return new StringPattern(value);

@@ -81,7 +81,7 @@ export function readByteToken(token: string): number | undefined {
   return digits === undefined ? undefined : Number.parseInt(digits, 16);
 }
 
-/** Joins byte tokens into characters; bytes that form no character become U+FFFD, one for each. */
+/** Joins each run of byte tokens into text. If a run is not valid UTF-8, each of its bytes becomes U+FFFD. */
 function decodeByteFallback(tokens: readonly string[]): string[] {
   const segments: string[] = [];
   let bytes: number[] = [];
@@ -139,7 +139,7 @@ const CLEAN_UPS = [
   ...[[" 'm", "'m"], [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"]],
 ] as const;
 
-/** Removes spaces before English punctuation and contractions, in each token by itself, like the Rust library. */
+/** Like the Rust library, removes spaces before English punctuation and contractions, in each token by itself. */
 function cleanUp(token: string): string {
   return CLEAN_UPS.reduce((text, [from, to]) => text.replaceAll(from, to), token);
 }

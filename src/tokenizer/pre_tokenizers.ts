@@ -1,13 +1,13 @@
 /**
- * Pre-tokenizers split a text into words before they become tokens. Byte-level ones spell each byte with a printable
- * character.
+ * Pre-tokenizers split a text into words, which the model then turns into tokens. Byte-level pre-tokenizers spell each
+ * byte with a printable character.
  *
  * @module
  */
 import { type ConfigReader, type Pattern, RegexPattern, StringPattern } from "./config_reader.ts";
 import { type CharSet, NUMERIC, PUNCTUATION, RUST_WORD, WHITESPACE } from "./regex/char_set.ts";
 
-/** The words of a text so far. */
+/** The words into which a text has been split so far. */
 interface Words {
   readonly words: readonly string[];
   /** Whether the first word begins at the beginning of the whole text. */
@@ -165,7 +165,7 @@ function splitChunks(word: string, length: number): string[] {
   return chunks;
 }
 
-/** The fate of the matches at which a text is split. */
+/** What happens to the matches at which a text is split. */
 type SplitBehavior =
   | "Removed"
   | "Isolated"
@@ -270,9 +270,9 @@ function mergeWithNext(ranges: Range[]): Range[] {
   return merged.reverse();
 }
 
-/** Characters by byte. */
+/** The character that spells each byte. */
 const CHARS: string[] = [];
-/** Bytes by code unit; -1 if the character spells none. */
+/** The byte that each code unit spells; -1 if it spells none. */
 const BYTES = new Int16Array(0x200).fill(-1);
 
 for (let byte = 0, numShifted = 0; byte < 256; byte++) {
@@ -293,7 +293,7 @@ export function spellBytes(text: string): string {
   return spelled;
 }
 
-/** The bytes that a token spells; if it has a character that spells none, the UTF-8 bytes of the token itself. */
+/** The bytes that a token spells; if one of its characters spells no byte, the UTF-8 bytes of the token itself. */
 export function readSpelledBytes(token: string): Uint8Array {
   const bytes = new Uint8Array(token.length);
   for (let i = 0; i < token.length; i++) {

@@ -83,7 +83,7 @@ function enclose(inner: SpecialFrames, outer: SpecialFrames): SpecialFrames {
   };
 }
 
-/** Reads the first and last token of BERT's post-processor: `["[CLS]", 101]`. */
+/** Reads the ids of the first and last token of BERT's post-processor, from values such as `["[CLS]", 101]`. */
 function readEnds(reader: ConfigReader): { start: number; end: number } {
   const [start, end] = ["cls", "sep"].map((name) => {
     const id = reader.array(name)[1];
@@ -156,7 +156,7 @@ type Json = Readonly<Record<string, unknown>>;
 const REMOVES_ENDS = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
 
 /**
- * Applies `add_bos_token` and `add_eos_token`: adds the first and last token if it is missing, or removes it.
+ * Applies `add_bos_token` and `add_eos_token`: adds the first or last token if it is missing, or removes it.
  */
 export function withEnds(
   frames: SpecialFrames,
@@ -171,7 +171,7 @@ export function withEnds(
   };
 }
 
-/** The token that a text must begin or end with, or must not. */
+/** A token, and whether a text must begin (or end) with it or must not. */
 interface End {
   readonly id: number;
   readonly isWanted: boolean;
@@ -182,7 +182,7 @@ interface Ends {
   readonly eos: End | undefined;
 }
 
-/** `undefined` if the frames need no change. */
+/** Reads what `config` says of the first or last token; `undefined` if the frames need no change. */
 function readEnd(
   name: "bos" | "eos",
   config: Json,
@@ -211,7 +211,7 @@ function toEnds(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
   };
 }
 
-/** Changes the frame of pairs. Llama's tokenizer treats a pair as two whole texts. */
+/** Changes the first and last token of pairs; the tokens between the texts stay. */
 function toPairEnds(frame: PairFrame, ends: Ends): PairFrame {
   const { before, after } = toEnds(frame, ends);
   return { ...frame, before, after };

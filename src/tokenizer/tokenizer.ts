@@ -45,7 +45,7 @@ export class Tokenizer {
    * Added tokens as they occur in texts. The texts of tokens that are searched for in normalized text are normalized.
    */
   readonly #addedTexts = new Map<number, string>();
-  /** Texts of the special tokens. A token of the vocabulary with the same text is left out, too. */
+  /** Texts of the special tokens. When they are left out, so is a token of the vocabulary with the same text. */
   readonly #specialTexts: ReadonlySet<string>;
   readonly #numAddedIds: number;
   readonly #finder: AddedTokenFinder;
@@ -55,7 +55,8 @@ export class Tokenizer {
   /**
    * @param json content of `tokenizer.json`.
    * @param config content of `tokenizer_config.json`.
-   * @throws {StartupError} for a part that is damaged or unknown: its path, what was seen, what was wanted.
+   * @throws {StartupError} for a part that is damaged or unknown. The message says its path, what was seen and what was
+   * wanted.
    */
   constructor(json: Json, config: Json = {}) {
     const reader = new ConfigReader(json, "");

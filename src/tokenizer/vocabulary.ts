@@ -50,7 +50,7 @@ export class Vocabulary {
     return this.#tokens[id];
   }
 
-  /** The longest token's length. */
+  /** The length of the longest token, in UTF-16 units. */
   measureLongest(): number {
     let longest = 0;
     for (const token of this.#ids.keys()) longest = Math.max(longest, token.length);
@@ -86,7 +86,7 @@ export function readVocabulary(reader: ConfigReader): Vocabulary {
   reader.part("vocab");
   const vocabulary = new Vocabulary();
   const ids = reader.raw("vocab") as Readonly<Record<string, unknown>>;
-  // Takes half as long as Object.keys or Object.entries. A vocabulary has 30,000 to 260,000 tokens.
+  // This loop takes half as long as Object.keys or Object.entries. A vocabulary has 30,000 to 260,000 tokens.
   // deno-lint-ignore guard-for-in -- a file's objects inherit nothing that is listed
   for (const token in ids) vocabulary.set(token, ids[token]);
   return vocabulary;
@@ -167,7 +167,10 @@ export class WordLevelModel implements TokenModel {
 /** The score of an unknown character is the least likely token's score minus this. */
 const UNK_PENALTY = 10;
 
-/** Maximum number of steps for one word. SentencePiece's own tokens have at most 16 characters. */
+/**
+ * A word may take this many steps, and {@linkcode MAX_STEPS_PER_CHAR} more for each UTF-16 unit. SentencePiece's own
+ * tokens have at most 16 characters.
+ */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 100;
 

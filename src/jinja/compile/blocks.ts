@@ -44,7 +44,7 @@ import { FunctionSlots, Scope } from "./symbols.ts";
 import { descend } from "../meter.ts";
 import { Dict } from "../python/collections.ts";
 
-/** Compiles a body with a scope of its own, within the same function. */
+/** Compiles a body that has a scope of its own: `context.scope`. Whenever the body runs, it enters the scope first. */
 export function compileScoped(
   body: readonly Statement[],
   context: BodyContext,
@@ -88,7 +88,7 @@ export function compileSetBlock(
   };
 }
 
-/** Compiles the filters of a block, which are applied to what it wrote. */
+/** Compiles the filters that are applied to the text of a block. */
 function compileBlockFilter(
   node: FilterNode | undefined,
   context: BodyContext,
@@ -128,7 +128,7 @@ export function compileFilterBlock(
   };
 }
 
-/** Compiles a named block. It sees only the template's variables, or, if it is `scoped`, also those around it. */
+/** Compiles a named block. It reads only the template's variables and, if it is `scoped`, the variables around it. */
 export function compileBlock(
   node: BlockNode,
   context: BodyContext,
@@ -162,7 +162,7 @@ export function compileBlock(
   return (frame) => void frame.output.write(render(frame));
 }
 
-/** Which of the names that Jinja2 defines in every macro are read by this macro. */
+/** For each name that Jinja2 defines in every macro, whether this macro reads it. */
 interface Special {
   readonly caller: boolean;
   readonly kwargs: boolean;
@@ -172,7 +172,7 @@ interface Special {
 /**
  * Compiles a macro to a function that makes the macro's value.
  *
- * @param context has the macro's own scope, in a function of its own.
+ * @param context is for the macro's body: its scope is the first scope of a new {@linkcode FunctionSlots}.
  */
 export function makeMacro(
   { name, params, defaults, body }: Omit<MacroNode, "kind">,

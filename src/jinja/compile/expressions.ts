@@ -31,7 +31,10 @@ import {
 import { charge } from "../meter.ts";
 import { compileRead, type Evaluate, type ExpressionContext, type Frame } from "./frame.ts";
 
-/** @throws {TemplateError} `TemplateSyntaxError` for filters and tests that do not exist. */
+/**
+ * @throws {TemplateError} `TemplateAssertionError` for filters and tests that do not exist, unless they may never run;
+ * `TemplateSyntaxError` for a keyword argument that is repeated.
+ */
 export function compileExpression(node: Expression, context: ExpressionContext): Evaluate {
   charge(1);
   context.count();

@@ -13,7 +13,7 @@ import { iterate } from "../python/collections.ts";
 /** The context in which an expression is compiled. */
 export interface ExpressionContext {
   readonly scope: Scope;
-  /** Whether the expression may never run. An unknown filter is then an error only when it is called. */
+  /** Whether the expression may never run. An unknown filter or test is then an error only when it is applied. */
   readonly isConditional: boolean;
   /** Counts a node of the syntax tree. */
   readonly count: () => void;
@@ -39,12 +39,12 @@ export function toExpressionContext(
 }
 
 /**
- * Compiles the statements of a body. Functions that compile single statements receive it, since they have bodies
- * themselves.
+ * Compiles the statements of a body. A function that compiles one statement gets this function for the statement's
+ * body.
  */
 export type CompileBody = (body: readonly Statement[], context: BodyContext) => Execute;
 
-/** The variables that a template is rendered with, and those that it sets at its top level. */
+/** The variables that a template is rendered with, the globals, and the variables that it sets at its top level. */
 export class Variables {
   readonly #given: ReadonlyMap<string, Value>;
   readonly #globals: ReadonlyMap<string, Value>;
@@ -95,7 +95,7 @@ export class Frame {
   }
 }
 
-/** The text that a template has written. */
+/** The text that a template, or a part of it, has written. */
 export class Output {
   readonly #parts: string[] = [];
   #length = 0;
@@ -112,12 +112,12 @@ export class Output {
 
 export type Evaluate = (frame: Frame) => Value;
 
-/** How a statement ends: it goes on, or it leaves the loop or its current iteration. */
+/** What runs after a statement: the next one (`undefined`), the code after the loop, or the loop's next iteration. */
 export type Signal = undefined | "break" | "continue";
 
 export type Execute = (frame: Frame) => Signal;
 
-/** Compiles reading a variable; it gives `undefined` if the variable has no value. */
+/** Makes a function that reads a variable, or returns `undefined` if the variable has no value. */
 export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value | undefined {
   return (frame) => {
     let holder = frame;

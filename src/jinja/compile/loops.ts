@@ -136,7 +136,7 @@ function compileOtherwise(
   };
 }
 
-/** Compiles the filter of a loop (`for … if`), which is applied to values as they are requested. */
+/** Compiles the condition of a loop (`for … if`), which is evaluated when the loop requests the next value. */
 function compileTest(
   node: ForNode,
   context: BodyContext,
@@ -169,7 +169,7 @@ class LoopContext extends PyObject {
   readonly #recursion: Recursion | undefined;
   #index = -1;
   #length: number | undefined;
-  /** The value after the current one, which has been read ahead. */
+  /** The value after the current one, if it has been read ahead. */
   #next: IteratorResult<Value> | undefined;
   #current: Value | undefined;
   #previous: Value | undefined;

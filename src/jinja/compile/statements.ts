@@ -110,7 +110,7 @@ function compileIf(node: nodes.IfNode, outer: BodyContext): Execute {
   };
 }
 
-/** Compiles a macro, or the body of a `call` block, which is a macro without a name. */
+/** Compiles a macro, or the body of a `call` block, which is a macro with the name `caller`. */
 function compileMacro(
   name: string,
   signature: nodes.Signature,

@@ -1,7 +1,7 @@
 /**
- * Resolves the names of a template to variables. Jinja2 compiles templates to Python functions, which defines what a
- * name means. A name that a scope assigns is a variable of that scope, and begins with the outer value. A name that no
- * scope assigns is looked up among the template's variables when its scope is entered.
+ * Resolves the names of a template to variables, in the way that follows from Jinja2's compilation to Python functions.
+ * A name that a scope assigns is a variable of that scope, and begins with the value from the scope around it. A name
+ * that no scope assigns is looked up among the template's variables when the scope that reads it is entered.
  *
  * @module
  */
@@ -23,8 +23,8 @@ export type Load =
   | { readonly kind: "outer"; readonly reference: Reference };
 
 /**
- * A variable: a slot of one of the template's functions, which are the template itself, its macros and its recursive
- * loops.
+ * A variable: a slot of one of the template's functions. These are the template itself, its macros, `call` blocks,
+ * named blocks and recursive loops, and the conditions of its loops (`for … if`).
  */
 export interface Reference {
   readonly owner: FunctionSlots;
@@ -67,7 +67,7 @@ export class Scope {
     this.#level = parent === undefined ? 0 : parent.#level + 1;
   }
 
-  /** The variables that get a value when the scope is entered. */
+  /** The scope's variables, with the source of each one's value when the scope is entered. */
   get loads(): readonly (readonly [Reference, Load])[] {
     return Array.from(this.#loads, ([name, load]) => [this.#references.get(name)!, load] as const);
   }
@@ -76,7 +76,7 @@ export class Scope {
     return this.#references.get(name) ?? this.parent?.find(name);
   }
 
-  /** All names assigned in this scope and those around it. */
+  /** All names assigned in this scope and in the scopes around it. */
   allStores(): Map<string, Reference> {
     const all = this.parent?.allStores() ?? new Map<string, Reference>();
     for (const name of this.#stores) all.set(name, this.find(name)!);

@@ -143,7 +143,7 @@ function withValue(value: Value, { positional, named }: Arguments): Arguments {
   return { positional: [value, ...positional], named };
 }
 
-/** The text of a name; empty for other values. @throws {TemplateError} when the value could not be a key of a dict. */
+/** The text of a str; empty for other values. @throws {TemplateError} when the value could not be a key of a dict. */
 function toName(value: Value): string {
   toKey(value);
   return toText(value) ?? "";

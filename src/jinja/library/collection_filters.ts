@@ -252,7 +252,7 @@ export function makeGetter(path: Value, otherwise: Value = null): Getter {
   };
 }
 
-/** Gets several attributes as a list: their paths are separated by commas. */
+/** Makes a function that gets several attributes as a list, each changed by `change`. Commas separate their paths. */
 function makeMultiGetter(paths: Value, change: Getter): Getter {
   const text = toText(paths);
   const getters = (text === undefined ? [paths] : text.split(",")).map((path) => makeGetter(path));

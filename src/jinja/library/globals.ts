@@ -21,7 +21,7 @@ import {
   type Value,
 } from "../python/values.ts";
 
-/** @param now the time for `strftime_now`. */
+/** @param now gives the time for `strftime_now`. */
 export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
   const strftime = native("format", (format: Value) => formatTime(requireText(format), now()));
   const raiseException = native(

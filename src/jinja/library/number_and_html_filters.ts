@@ -171,7 +171,7 @@ function linkWord(word: string, options: LinkOptions): string {
   for (const [open, close] of PAIRS) {
     const numOpen = middle.split(open).length - 1;
     if (numOpen <= middle.split(close).length - 1) continue;
-    // A closing bracket belongs to the address if it was opened within it.
+    // A closing bracket belongs to the address if the address contains the opening one.
     for (let i = Math.min(numOpen, tail.split(close).length - 1); i > 0; i--) {
       const end = tail.indexOf(close) + close.length;
       middle += tail.slice(0, end);
@@ -181,7 +181,7 @@ function linkWord(word: string, options: LinkOptions): string {
   return head + link(middle, options) + tail;
 }
 
-/** The start of the punctuation at the end of a word, at `start` or after it. */
+/** Finds where the punctuation at the end of a word begins: at `start` or after it. */
 function findTail(word: string, start: number): number {
   let end = word.length;
   for (;;) {

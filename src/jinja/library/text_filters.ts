@@ -164,7 +164,7 @@ interface TruncateOptions {
   readonly leeway: number;
 }
 
-/** A value of any type whose length is within the limit is unchanged. */
+/** Shortens a text. A value of any type is returned unchanged if its length is at most `length` + `leeway`. */
 function truncate(value: Value, { length, killsWords, end, leeway }: TruncateOptions): Value {
   const kept = length - countChars(end);
   if (kept < 0) raise("AssertionError", `expected length >= ${countChars(end)}, got ${length}`);
@@ -227,7 +227,10 @@ function isBlank(chunk: string): boolean {
   return chunk.trim() === "";
 }
 
-/** Breaks a word that is longer than a line: moves as much as fits onto the current line. */
+/**
+ * Moves a word that is longer than a line: as much of it as fits onto the current line or, if words must not be broken,
+ * all of it onto an empty line.
+ */
 function breakWord(
   chunks: string[],
   current: string[],

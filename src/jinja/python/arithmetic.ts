@@ -85,7 +85,7 @@ function divideInts(a: Int, b: Int): number {
     bigint,
   ];
   const numBits = (value: bigint) => value.toString(16).length * 4;
-  // So many bits that the last one, which also stands for the rest, does not affect rounding except in a tie.
+  // The quotient gets more bits than a float has. Its last bit is set if there is a remainder: that affects only ties.
   const shift = Math.max(0, numBits(bottom) - numBits(top) + 72);
   const shifted = top << BigInt(shift);
   const quotient = shifted / bottom;
@@ -164,7 +164,7 @@ export function addTexts(a: string, b: string): string {
   return a + b;
 }
 
-/** Adds to Markup, escaping what is added. */
+/** Concatenates two texts to Markup. The text that is not Markup is escaped. */
 function addMarkup(a: Value, b: Value): Value {
   return new Markup(addTexts(escape(a), escape(b)));
 }

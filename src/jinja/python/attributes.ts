@@ -61,7 +61,8 @@ export function getSubscript(value: Value, key: Value): Value {
 }
 
 /**
- * Gets `value[start:stop:step]`, which Jinja2 leaves to Python at run time.
+ * Gets `value[start:stop:step]` as Python does. Jinja2 leaves this to Python at run time, unless the whole expression
+ * is constant: then it does the same as {@linkcode getSubscript}.
  *
  * @throws {TemplateError} if the value is not a sequence.
  */

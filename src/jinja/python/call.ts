@@ -22,7 +22,7 @@ export function isCallable(value: Value): value is Callable {
 /**
  * Calls `value(…)`.
  *
- * @throws {TemplateError} when it is not a function.
+ * @throws {TemplateError} when the value cannot be called.
  */
 export function callValue(value: Value, args: Arguments): Value {
   charge(1);
@@ -34,7 +34,8 @@ export function callValue(value: Value, args: Arguments): Value {
 }
 
 /**
- * A function that takes its arguments by position. Absent ones are `undefined`, so that TypeScript's defaults apply.
+ * A function that takes its arguments by position. Absent arguments are `undefined`, so that TypeScript's defaults
+ * apply.
  */
 // deno-lint-ignore no-explicit-any
 export type Implementation = (...values: any[]) => Value;
@@ -47,8 +48,8 @@ export interface Native {
 }
 
 /**
- * Declares a function and the names of its parameters. Parameters with a default in TypeScript or a `?` after their
- * name are optional.
+ * Declares a function and the names of its parameters. A parameter is optional if it has a default in TypeScript or a
+ * `?` after its name.
  */
 export function native(params: string, run: Implementation): Native {
   const names = params === "" ? [] : params.split(", ");

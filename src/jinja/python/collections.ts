@@ -77,7 +77,7 @@ export function tryIterate(value: Value): Iterator<Value> | undefined {
 export function* iterate(value: Value): Generator<Value> {
   const values = tryIterate(value) ??
     raise("TypeError", `'${getTypeName(value)}' object is not iterable`);
-  // Not a `for` loop, which would close the iterator: iterating again must go on where this stopped.
+  // A `for` loop would close the iterator when it is left, but iterating again must go on where this loop stopped.
   for (let next = values.next(); next.done !== true; next = values.next()) {
     charge(2);
     yield next.value;
@@ -122,7 +122,11 @@ export class Slice extends PyObject {
   }
 }
 
-/** Python's `value[key]`; `undefined` where it raises a LookupError or a TypeError. */
+/**
+ * Python's `value[key]`; `undefined` if there is no such item.
+ *
+ * @throws {TemplateError} when the key of a dict cannot be hashed, or the bounds of a slice are not ints.
+ */
 export function getItem(value: Value, key: Value): Value | undefined {
   if (value instanceof Dict) return value.get(key);
   if (key instanceof Slice) return getSlice(value, key);
@@ -215,7 +219,7 @@ export class Dict extends PyObject {
 
   set(key: Value, value: Value): void {
     const id = toKey(key);
-    // The key keeps the spelling under which it was first set: 1 or 1.0.
+    // A key keeps the form in which it was set first, such as 1 or 1.0.
     this.#entries.set(id, [this.#entries.get(id)?.[0] ?? key, value]);
   }
 

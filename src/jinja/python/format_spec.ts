@@ -178,7 +178,10 @@ function padGrouped(body: string, spec: Spec, width: number): string {
 const MAX_PRECISION = 1200;
 
 interface FloatFormat {
-  /** One of `eEfFgG%`; or `r` for `repr` and an empty type: the shortest text that reads back as the same number. */
+  /**
+   * One of `eEfFgG%`, or `r` for an empty type. `r` without a precision gives the shortest text that reads back as the
+   * same number; with a precision it is like `g`, but the text always has a point or an exponent.
+   */
   readonly type: string;
   readonly precision: number | undefined;
   /** The flag `#`, which keeps the point and trailing zeros. */
@@ -231,7 +234,10 @@ function splitExponent(size: number, precision: number): [string, number] {
   return exact ?? [digits!, Number(exponent)];
 }
 
-/** The digits of a number that toFixed can write, with ties rounded to even. */
+/**
+ * Like {@linkcode splitExponent}, with ties rounded to even; `undefined` if the number is 0, or if its last digit is
+ * before the point or more than 400 places after it.
+ */
 function toFixedExact(
   size: number,
   precision: number,

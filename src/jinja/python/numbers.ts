@@ -46,7 +46,7 @@ export function asNumber(value: Value): number | undefined {
 }
 
 /**
- * An int that is exact as a number.
+ * Converts an int or a bool to a number. A bigint is rounded.
  *
  * @throws {TemplateError} for other types.
  */
@@ -184,7 +184,7 @@ export function toFixed(value: number, digits: number): string {
   return `${sign}${text.slice(0, -digits)}.${text.slice(-digits)}`;
 }
 
-/** Splits a positive number into an integer and a power of two. */
+/** Splits a number that is not negative into an integer and the exponent of a power of two. */
 function decompose(value: number): { readonly mantissa: bigint; readonly exponent: number } {
   const bits = new BigUint64Array(Float64Array.of(value).buffer)[0]!;
   const biased = Number(bits >> 52n & 0x7ffn);

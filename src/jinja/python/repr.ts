@@ -193,7 +193,7 @@ export function toPrinted(value: Value): string {
 
 const WIDTH = 80;
 
-/** Python's `pprint.pformat(value)`: lines of at most 80 characters, with sorted keys. */
+/** Python's `pprint.pformat(value)`: lines of at most 80 characters where possible, with sorted keys. */
 export function prettyPrint(value: Value): string {
   return format(value, { indent: 0, allowance: 0, level: 0 });
 }

@@ -195,7 +195,7 @@ export function capitalize(text: string): string {
   return titleCase(first) + lowerAfter(first, text.slice(first.length));
 }
 
-/** Lower case of `text`, which follows `before`: the letters before a sigma decide whether it is a final one. */
+/** Lower case of `text`, which follows `before`: the letters before a sigma decide whether it becomes a final one. */
 function lowerAfter(before: string, text: string): string {
   return (before + text).toLowerCase().slice(before.toLowerCase().length);
 }

@@ -35,7 +35,7 @@ export function splitChars(text: string): string[] {
   return isWide(text) ? Array.from(text) : text.split("");
 }
 
-/** The UTF-16 offset at which the code point with an index begins. */
+/** The UTF-16 offset of the code point with the index `chars`. */
 function unitOffset(text: string, chars: number): number {
   if (!isWide(text)) return Math.min(chars, text.length);
   let offset = 0;

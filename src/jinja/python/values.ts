@@ -5,7 +5,7 @@
  * @module
  */
 
-/** An error of a template. Its message is Jinja2's or Python's own. */
+/** An error of a template. Most messages are those of Jinja2 or Python. */
 export class TemplateError extends Error {
   override readonly name = "TemplateError";
   /** The name of Python's exception; some filters catch certain exceptions. */
@@ -34,7 +34,7 @@ export abstract class PyObject {
   /** The name of its Python type. */
   abstract readonly typeName: string;
 
-  /** Finds an attribute, other than the methods of its type. */
+  /** Finds an attribute of this value. The methods of Python's built-in types are found elsewhere (`attributes.ts`). */
   attribute(_name: string): Value | undefined {
     return undefined;
   }
@@ -94,7 +94,7 @@ export class Bytes extends PyObject {
   }
 }
 
-/** A name without a value. It prints as nothing; most other uses fail. */
+/** The value of a name or an attribute that does not exist. It prints as nothing; most other uses fail. */
 export class Undefined extends PyObject {
   readonly typeName = "Undefined";
   readonly message: string;
@@ -123,7 +123,7 @@ export const UNSAFE_NAMES: ReadonlySet<string> = new Set(
   __sizeof__ __str__ __subclasshook__`.split(/\s+/),
 );
 
-/** The value of `namespace()`, whose variables loops may assign to. */
+/** The value of `namespace()`. Its variables keep what is assigned within a loop. */
 export class Namespace extends PyObject {
   readonly typeName = "Namespace";
   readonly values: Map<string, Value>;

@@ -24,7 +24,7 @@ type TokenType =
 
 export interface Token {
   readonly type: TokenType;
-  /** The name, the operator, or the text to be printed. */
+  /** The text to be printed, or the source text of the name, operator or literal. */
   readonly text: string;
   /** The value of a string or a number. */
   readonly value: Value;
@@ -115,7 +115,10 @@ class Lexer {
     this.#readTag(kind === "{" ? END_PRINT : END_BLOCK, kind === "{" ? "end print" : "end block");
   }
 
-  /** Removes the white space before a tag that the tag's sign asks for. */
+  /**
+   * Removes white space before a tag: all of it if the tag's sign is `-`, none if it is `+`. Without a sign, removes
+   * the indentation before a block or a comment.
+   */
   #trim(text: string, sign: string, isBlock: boolean): string {
     if (sign === "-") return stripEnd(text);
     if (sign === "+" || !isBlock) return text;
@@ -214,7 +217,7 @@ const SHORT: Readonly<Record<string, string>> = {
 /**
  * The text of a literal, as Python's `unicode-escape` reads it.
  *
- * @throws {TemplateError} `TemplateSyntaxError` for an escape that is cut short.
+ * @throws {TemplateError} `TemplateSyntaxError` for an escape that is cut short, is a `\N`, or stands for no character.
  */
 function unescapeText(text: string): string {
   if (!text.includes("\\")) return text;
@@ -228,7 +231,8 @@ function unescapeText(text: string): string {
       if (broken !== undefined) {
         return raise("TemplateSyntaxError", `truncated or unknown escape '${escape}'`);
       }
-      // Python first replaces these characters with escapes, so a backslash before one escapes that escape.
+      // Python first replaces these characters with escapes, so a backslash before one
+      // escapes the backslash of that escape.
       if (wide !== undefined) return escapeCode((wide as string).codePointAt(0)!);
       return SHORT[other ?? ""] ?? escape;
     },
@@ -301,7 +305,7 @@ export class TokenStream {
   /**
    * Takes a token.
    *
-   * @throws {TemplateError} when it is something else.
+   * @throws {TemplateError} when the token has another type or text.
    */
   expect(type: TokenType, text?: string): Token {
     const { current } = this;

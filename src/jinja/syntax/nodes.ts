@@ -186,7 +186,7 @@ export type Statement =
   | BlockNode
   | AutoescapeNode
   | { readonly kind: "break" | "continue" }
-  /** `include`, `import` or `extends`, which always fail: a model's folder has only one template. */
+  /** `include`, `import`, `from` or `extends`, which always fail, because a template cannot load others. */
   | { readonly kind: "load"; readonly value: Expression };
 
 function listExpressions(

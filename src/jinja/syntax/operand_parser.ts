@@ -14,7 +14,7 @@ const NO_ARGUMENTS: CallArguments = {
 };
 
 export interface TupleOptions {
-  /** Whether only names and literals are allowed. */
+  /** Whether the items are only names and literals, without operators, calls and filters. */
   readonly isSimple?: boolean;
   /** Whether `a if b else c` is allowed; true if absent. */
   readonly hasConditions?: boolean;

@@ -18,7 +18,7 @@ class Parser extends ExpressionParser {
     return this.#parseUntil([]);
   }
 
-  /** Parses statements up to one of these tags, whose name becomes the current token. */
+  /** Parses statements up to one of these tags, whose name becomes the current token; without tags, up to the end. */
   #parseUntil(endTags: readonly string[]): Statement[] {
     const { stream } = this;
     const body: Statement[] = [];
@@ -42,14 +42,14 @@ class Parser extends ExpressionParser {
     }
   }
 
-  /** Parses the body of a tag; a colon may end the tag. */
+  /** Parses the end of a tag, which may have a colon, and the body after it. */
   #parseBody(...endTags: readonly string[]): Statement[] {
     this.stream.skipOperator(":");
     this.stream.expect("end block");
     return this.#parseUntil(endTags);
   }
 
-  /** Parses the body of a tag, including its end tag. */
+  /** Parses the end of a tag, its body, and the name of its end tag. */
   #parseWhole(endTag: string): Statement[] {
     const body = this.#parseBody(endTag);
     this.stream.next();

@@ -38,7 +38,8 @@ export class CharSet {
 const NOTHING_KNOWN = new Uint8Array(0);
 
 /**
- * The test for a class of {@linkcode POSIX} or a Unicode property of ECMAScript, in any case; `undefined` if neither.
+ * The test for a class of {@linkcode POSIX} or a Unicode property of ECMAScript, in upper or lower case; `undefined` if
+ * there is neither.
  */
 function findPropertyTest(name: string): CharTest | undefined {
   const known = POSIX[name.toLowerCase()];
@@ -77,7 +78,7 @@ export const WHITESPACE = toCharSet("\\p{White_Space}");
 export const NUMERIC = toCharSet("\\p{N}");
 /** Characters that separate words: Unicode's punctuation, and the symbols of ASCII. */
 export const PUNCTUATION = toCharSet("[\\p{P}!-\\/:-@\\[-`{-~]");
-/** Characters that BERT drops: control, format and private-use characters. */
+/** Control, format and private-use characters. BERT drops them, except tabs and line ends. */
 export const CONTROL = toCharSet("[\\p{Cc}\\p{Cf}\\p{Co}]");
 export const NONSPACING_MARK = toCharSet("\\p{Mn}");
 export const MARK = toCharSet("\\p{M}");
@@ -138,7 +139,7 @@ export function withoutCase(test: CharTest): CharTest {
   };
 }
 
-/** Whether a letter folds to another. */
+/** Whether two characters are equal without regard to case. */
 function foldsTo(char: string, other: string): boolean {
   return new RegExp(`^${char}$`, "iu").test(other);
 }
@@ -278,7 +279,7 @@ export class PatternReader {
     return found;
   }
 
-  /** The character that an escape stands for, after the backslash. */
+  /** Reads an escape, after its backslash, and returns the character that it stands for. */
   escapedChar(): string {
     const hex = this.takeMatch(/x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})/y);
     if (hex !== undefined) {

@@ -1,10 +1,13 @@
 import { Op, type Program } from "./program.ts";
 
-/** Failed branches are remembered once a search has taken this many backtracking steps per character of the text. */
+/**
+ * Failed branches are remembered once a search has taken this many steps for each character of the text and for 1,000
+ * more.
+ */
 const FREE_STEPS = 8;
 /**
- * Maximum number of steps of a search, in addition to some for each character of the text. So many steps take a
- * fraction of a second.
+ * A search may take this many steps, and {@linkcode MAX_STEPS_PER_CHAR} more for each character of the text. So many
+ * steps take a fraction of a second.
  */
 const MAX_STEPS = 500_000;
 const MAX_STEPS_PER_CHAR = 12;
@@ -33,7 +36,7 @@ export class Matcher {
   #behindEnd = -1;
   /** A bit for each branch instruction and position: whether it is being tried, or has failed. */
   #marks: Uint32Array | undefined;
-  /** Marks set since the branches on the stack were pushed. They are removed after a match: nothing has failed then. */
+  /** Marks of branches that have not failed yet. A match removes them: the branches that led to it did not fail. */
   #trail: number[] = [];
 
   constructor(program: Program, text: string) {
@@ -159,7 +162,7 @@ export class Matcher {
   /**
    * Resumes the branch that was pushed last; a run gives back one character.
    *
-   * @returns its instruction; `#poppedPosition` is its position.
+   * @returns the branch's instruction; `#poppedPosition` is its position.
    */
   #pop(): number {
     const stack = this.#stack;
@@ -290,7 +293,7 @@ export class Matcher {
     return true;
   }
 
-  /** Removes the marks of a branch that matched. */
+  /** Removes the marks from index `first` of the trail on, after a match. */
   #unmark(first: number): void {
     const marks = this.#marks;
     if (marks === undefined) return;

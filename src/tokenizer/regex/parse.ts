@@ -89,7 +89,7 @@ class Parser {
     return parts.length === 1 ? parts[0]! : { type: "sequence", parts };
   }
 
-  /** @returns `undefined` if only flags were set, or the rest of the group was consumed. */
+  /** @returns `undefined` after flags such as `(?i)`. They apply to the rest of the group, which goes into `before`. */
   #parseAtom(before: RegexNode[]): RegexNode | undefined {
     const reader = this.#reader;
     if (reader.sees("(")) return this.#parseGroup(before);

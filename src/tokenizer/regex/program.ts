@@ -50,7 +50,7 @@ export interface Program {
   /** For each `split` or `run` outside lookbehinds, its index among these; -1 for all other instructions. */
   readonly branches: Int32Array;
   readonly numBranches: number;
-  /** Whether a loop may repeat without taking a character, so that the matcher must remember its positions. */
+  /** Whether a loop may repeat without taking a character, so that the matcher must remember where it was entered. */
   readonly mayLoopInPlace: boolean;
 }
 
@@ -124,7 +124,7 @@ class Compiler {
     let numBranches = 0;
     this.#ops.forEach((op, pc) => {
       const isBranch = op === Op.split || op === Op.run;
-      // Instructions in a lookbehind also depend on where it must end.
+      // Whether an instruction in a lookbehind fails also depends on where the lookbehind must end.
       const isBehind = this.#behinds.some(([first, end]) => pc >= first && pc < end);
       if (isBranch && !isBehind) branches[pc] = numBranches++;
     });
@@ -210,7 +210,7 @@ const MAX_LENGTHS = 64;
 /**
  * Lists the numbers of characters that an expression can match.
  *
- * @throws {SyntaxError} when there is no upper limit.
+ * @throws {SyntaxError} when there is no upper limit, or there are too many numbers.
  */
 function computeLengths(node: RegexNode): number[] {
   const lengths = [...possibleLengths(node)];
