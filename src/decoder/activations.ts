@@ -117,7 +117,7 @@ interface Lifetime {
  * A tensor is written at one moment and last read at another; of the chunks that are free in between, it takes the
  * smallest that fits.
  *
- * @param countBytes the most bytes that a tensor takes.
+ * @param countBytes returns the maximum number of bytes of a tensor.
  */
 export function planStorage(
   cut: PlannedCut,

@@ -76,7 +76,9 @@ export interface StepSequence {
   readonly sample?: SampleRow | undefined;
   /** Further rows of logits to compute, for tokens before the one that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
-  /** Input of the encoder that its tokens attend to; equal objects share keys and values. */
+  /**
+   * Input of the encoder that the sequence's tokens attend to. Sequences with the same object share keys and values.
+   */
   readonly encoderInput?: object | undefined;
   /** Slot with the keys and values of that input, which the decoder assigns. */
   readonly encoderSlot?: number | undefined;
@@ -182,7 +184,7 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
   dispose(): Promise<void>;
 }
 
-/** The encoder's output for one image. */
+/** The encoder's output for one image or recording. */
 export interface EmbeddingSource {
   /**
    * The output's rows, `[…, hidden]`, which are encoded now unless they are cached. They may be freed after the next
@@ -196,11 +198,11 @@ export interface EmbeddingSource {
 /** Tokens of one sequence in a step that take their embeddings from a source, one row each. */
 export interface EmbeddingSpan {
   readonly sequenceId: number;
-  /** Index of the first one among the packed tokens of the step. */
+  /** Index of the first token among the packed tokens of the step. */
   readonly firstToken: number;
   readonly numTokens: number;
   readonly source: EmbeddingSource;
-  /** Row of the source for the first one. */
+  /** Row of the source for the first token. */
   readonly firstRow: number;
 }
 

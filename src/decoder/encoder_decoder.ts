@@ -1,6 +1,6 @@
 /**
- * The decoder of an encoder-decoder model, cut at its attention nodes. Sequences of any length share a step, and the
- * encoder input of each is encoded when it first runs.
+ * The decoder of an encoder-decoder model, cut at its attention nodes. Sequences of any length share a step. The
+ * encoder input of a sequence is encoded when the sequence first runs.
  *
  * @module
  */

@@ -55,7 +55,7 @@ const HIDDEN = "encoder_hidden_states";
 
 /**
  * Runs the projection. On the CPU there is a graph for each node, and all of them write to the same memory, because for
- * Whisper base the keys and values of all nodes would take 37 MiB.
+ * Whisper base the keys and values of all nodes would take 35 MiB.
  */
 export class CrossProjection {
   readonly #projections: readonly Projection[];

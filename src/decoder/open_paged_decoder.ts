@@ -57,7 +57,6 @@ interface PagedOpenOptions
 export async function openPagedDecoder(options: PagedOpenOptions): Promise<PagedDecoder> {
   const { backend, cut, files, limits } = options;
   const openAttention = options.openAttention ?? backend.openAttention.bind(backend);
-  // If something cannot be opened, everything that was opened before is freed.
   await using opened = new AsyncDisposableStack();
   const attention = openAttention({
     nodes: cut.attentions,

@@ -41,9 +41,8 @@ interface OpenSegmentsOptions {
 }
 
 /**
- * Opens sessions for segments one by one, so that the weights of only one segment are held twice at a time, which
- * happens while a session opens. The largest segment is opened first, while the fewest others are in memory. The caller
- * owns the sessions.
+ * Opens sessions for segments one by one, because the weights of a segment are held twice while its session opens. The
+ * largest segment is opened first, while the fewest others are in memory. The caller owns the sessions.
  *
  * @returns the session of each segment that needs one.
  * @throws {Error} with ONNX Runtime's message when it refuses a segment; sessions opened before it are released.

@@ -40,7 +40,7 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly runsAll?: boolean | undefined;
   /** Whether kernels run everything and are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
-  /** Whether the result of a row depends on other rows of its step, so that sequences must not share a step. */
+  /** Whether the result of a row depends on other rows that run with it, so that each sequence must run by itself. */
   readonly isApart?: boolean | undefined;
   /** Weights that the executor reads. */
   readonly weights?: DeviceWeights | undefined;
@@ -77,10 +77,10 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
-  /** Inputs for decode steps, which run while other steps are suspended. */
+  /** Inputs for decode steps, which may run while another step is suspended. */
   readonly #decodingInputs: StepInputs;
   readonly #unitTimes: UnitTimes = new WeakMap();
-  /** The blocks of each pool: the main one, then those of windows. */
+  /** Number of blocks of each pool: the main pool, then the window pools. */
   readonly #numBlocks: number[];
 
   constructor(parts: PagedDecoderParts<Token>) {
@@ -217,7 +217,8 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
 /**
  * Lists the outputs of the embeddings' graph, and the inputs of the cut that read them.
  *
- * @param outputs of that graph; if none is named like an input of the cut, the first one is the embeddings.
+ * @param outputs names of that graph's outputs; if none of them is the name of the cut's input, the first one is the
+ * embeddings.
  */
 export function listEmbeddedPorts(
   { tokens, perLayer }: Pick<GraphCut, "tokens" | "perLayer">,

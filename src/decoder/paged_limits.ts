@@ -204,7 +204,7 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
   });
   const totalBytes = divided.reduce((sum, { blockBytes }) => sum + blockBytes, 0);
   const blocksIn = (mib: number) => Math.max(1, Math.floor(mib * MIB / totalBytes));
-  // If the memory only holds a window, one pool is enough.
+  // If a pool cannot hold a whole window, one pool for all layers is enough.
   const hasRoom = divided.slice(1).every(({ mostHeld, inBuffers }) =>
     mostHeld <= Math.min(poolBytes / totalBytes, inBuffers)
   );
@@ -284,7 +284,7 @@ export function chooseStateSlots(
   );
 }
 
-/** The number of bytes that some slots take. */
+/** The number of bytes that `numSlots` slots for recurrent states take. */
 export function computeStateBytes({ states }: Pick<GraphCut, "states">, numSlots = 0): number {
   return states.reduce((sum, node) => sum + computeSlotBytes(node), 0) * numSlots;
 }

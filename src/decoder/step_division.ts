@@ -16,8 +16,8 @@ export interface StepPart {
 
 /**
  * Divides a step: next tokens run with the lowering for few rows, prompts with the one for many. So a row's result does
- * not depend on other rows of its step. Decoding sequences usually come first, as they are the oldest, so there are at
- * most two parts. There may be more if prompts of older sequences are still being computed.
+ * not depend on other rows of its step. Decoding sequences usually come first, as they are the oldest, so there are
+ * usually at most two parts. There are more if prompts of older sequences are still being computed.
  *
  * @param rule.maxFewRows maximum number of decoding sequences that run with the lowering for few rows; if there are
  * more, they run together with the prompts.
@@ -89,7 +89,7 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
 /** Durations are capped at the average times this factor before they enter the average. */
 const OUTLIER = 2;
 
-/** Average milliseconds of each unit of work, kept from step to step. */
+/** Average milliseconds of a unit of work, by the key of the work. Kept from step to step. */
 export type UnitTimes = WeakMap<object, number>;
 
 /** Options of {@linkcode StepSlices}. */
@@ -98,7 +98,7 @@ interface StepSlicesOptions {
   readonly times: UnitTimes;
   /** Whether work can be divided; see {@linkcode Slices.divides}. */
   readonly divides: boolean;
-  /** Called when a suspended step continues, after other steps have overwritten what it shares with them. */
+  /** Called when a suspended step continues. Other steps have overwritten everything that all steps share. */
   readonly onResume: () => void;
 }
 

@@ -36,11 +36,13 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
   readonly states?: SequenceStates | undefined;
   /** Runs mixtures of experts; absent for a cut without any. The caller owns it. */
   readonly experts?: ExpertLayers | undefined;
-  /** Whether the caller owns each run's output, rather than memory that the next run overwrites. */
+  /**
+   * Whether each run allocates its output, which the caller then owns. Otherwise the next run overwrites the output.
+   */
   readonly callerOwnsOutput?: boolean;
 }
 
-/** The program, sessions and kernels that an executor runs. It owns sessions and kernels. */
+/** The programs, sessions and kernels that an executor runs. The executor owns the sessions and kernels. */
 export interface ExecutorParts {
   readonly programs: StepPrograms;
   /** Sessions of segments that run in ONNX Runtime, by index. */

@@ -1,5 +1,5 @@
 /**
- * The inputs that decoder graphs take for a step. Those of a cut graph are token ids, positions and wanted rows. A
+ * The inputs that decoder graphs take for a step. The inputs of a cut graph are token ids, positions and wanted rows. A
  * whole graph also takes a mask and the state of the sequence.
  *
  * @module
@@ -51,7 +51,7 @@ export class StepInputs {
       writeInput(this.#rows, rows),
     ]);
     if (this.#positions) {
-      // One, or one per section of a rotary embedding in sections.
+      // One row of positions, or one for each section of a rotary embedding in sections.
       const sections = Array.from(
         { length: countPerRow(this.#positions.port) },
         (_, section) =>

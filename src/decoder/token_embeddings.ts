@@ -1,5 +1,6 @@
 /**
- * The input of a decoder that takes embeddings: those of token ids, or for placeholder tokens the output of an encoder.
+ * The input of a decoder that takes embeddings: the embeddings of token ids, and for placeholder tokens the output of
+ * an encoder.
  *
  * @module
  */
@@ -13,7 +14,7 @@ interface TokensToEmbed {
   readonly ids: Tensor;
   /** Spans among the tokens. Their first tokens are indices into `ids`. */
   readonly spans: readonly EmbeddingSpan[];
-  /** Positions in their completions, for graphs that take them: i32 `[tokens]`; below 1 in prompts. */
+  /** Positions of the tokens in their completions, for graphs that take them: i32 `[tokens]`; below 1 in prompts. */
   readonly completionPositions?: Int32Array | undefined;
 }
 
@@ -23,7 +24,7 @@ const POSITIONS = "position_ids";
 /** Options for opening the embeddings. */
 interface TokenEmbeddingsOptions {
   readonly backend: Backend;
-  /** The graph that turns token ids into embeddings, which is owned from here on. */
+  /** The graph that turns token ids into embeddings. {@linkcode TokenEmbeddings} owns it. */
   readonly session: GraphSession;
   /** The outputs to compute, embeddings first; only the embeddings if absent. */
   readonly outputs?: readonly string[] | undefined;
@@ -59,7 +60,7 @@ export class TokenEmbeddings {
   /**
    * Embeds tokens.
    *
-   * @param options.dims of outputs that go to device memory, by name.
+   * @param options.dims dimensions of the outputs that go to device memory, by name.
    * @param options.isDecoding whether to use `decodingStorages` rather than `storages`.
    * @returns the outputs by name; the caller disposes of those that are not in one of these storages.
    * @throws {EncoderError} when a span's rows cannot be encoded.

@@ -189,7 +189,7 @@ export class WholeDecoder implements Decoder {
     }
   }
 
-  /** Computes the outputs of the embeddings' graph for the tokens, which the decoder takes. */
+  /** Computes, for the tokens, the outputs of the embeddings' graph, which are inputs of the decoder. */
   async #embed({ batch, start, end }: StepTokens): Promise<Tensors> {
     if (this.#embeddings === undefined) return {};
     const { tokenIds: ids, embeddings: spans = [], completionPositions } = batch;

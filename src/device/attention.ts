@@ -53,7 +53,7 @@ export interface PagedAttention {
    *
    * @param tensors by name, including the node's q, k and v.
    * @param output destination of the result; allocated if absent.
-   * @param slices if present, it divides the work; used only on the CPU.
+   * @param slices divides the work, if present; used only on the CPU.
    */
   run(
     layer: number,
@@ -106,7 +106,7 @@ export interface KernelParams {
 }
 
 /**
- * Converts a node.
+ * Converts a node to the kernels' parameters.
  *
  * @param elem the element type of the cache and of what the kernels read and write.
  * @throws {RangeError} when keys and values have heads of different sizes.
@@ -168,7 +168,7 @@ export function toRowLayout(rows: HeadRows | undefined): RowLayout {
 
 /** Work that consists of units, whose results do not depend on how the work is divided. */
 export interface DividedWork {
-  /** Identifies similar work: units with the same key and weight take about as long. */
+  /** Identifies similar work: units with the same key and weight take about the same time. */
   readonly key: object;
   /** Number of units, such as rows. */
   readonly length: number;
@@ -178,7 +178,7 @@ export interface DividedWork {
   readonly most?: number;
   /** Duration of a unit relative to others with this key; 1 if absent. */
   readonly weight?: number;
-  /** Number of equal parts that each part divides itself into; 1 if absent. */
+  /** Number of equal parts into which each part divides itself; 1 if absent. */
   readonly numInner?: number;
 }
 

@@ -108,7 +108,7 @@ export interface Backend {
   openExperts(options: ExpertsOptions): Promise<ExpertLayers>;
   /** Says in one sentence why the device's kernels cannot run a program; `undefined` if they can. */
   findRefusal(program: Program): string | undefined;
-  /** Opens the kernels of programs; `undefined` if there is no memory for them, or the runtime leaves them no room. */
+  /** Opens the kernels of programs; `undefined` if there is no memory for them, or with onnxruntime-web on the CPU. */
   openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined>;
   /** Opens the attention of a cut encoder. @throws {RangeError} when the kernel cannot run a node's shape. */
   openPackedAttention(options: PackedAttentionOptions): PackedAttention;
@@ -182,7 +182,7 @@ export interface KernelsOptions {
 
 /** Rows that a program computes. */
 export interface KernelStep {
-  /** First row to compute; 0 if absent, and on a GPU. */
+  /** First row to compute; 0 if absent, and always 0 on a GPU. */
   readonly firstRow?: number;
   readonly numRows: number;
   /** Inputs of the first segment, and numbers of rows; on the CPU, all tensors that enter or leave a segment. */
@@ -229,8 +229,8 @@ export interface TokenSampler<Token extends SampledToken = SampledToken> {
 }
 
 /**
- * The class of a device, for choosing weights. It is found without importing the backends: their packages would then be
- * fetched, even if the import were dynamic, and the server must answer before that.
+ * The class of a device, for choosing weights. It is found without importing the backends. Any import of them, even a
+ * dynamic one, makes Deno fetch their packages first, and the server must answer before that.
  */
 export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
 
@@ -240,7 +240,7 @@ export function toDeviceClass({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">
   return hasF16 ? "gpuWithF16" : "gpu";
 }
 
-/** The class of the device that `openBackend` would open for a choice; the CPU's if it would refuse. */
+/** The class of the device that `openBackend` would open for a choice; `cpu` if `openBackend` would refuse. */
 export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
   if (choice === "cpu") return "cpu";
   const adapter = await findAdapter({ allowFallback: choice === "webgpu" });

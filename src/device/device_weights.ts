@@ -18,7 +18,7 @@ const QUEUED_BYTES = 4 * CHUNK_BYTES;
 
 /** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, unchanged from the file. */
 export interface DeviceTensor {
-  /** ONNX Runtime binds whole buffers, so each buffer holds one tensor. What follows it is zero. */
+  /** ONNX Runtime binds whole buffers, so each buffer holds one tensor. The bytes after the tensor are zero. */
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;

@@ -17,7 +17,7 @@ export interface BlockStats extends PoolStats {
   readonly numPrefixQueryTokens: number;
   /** The part of these tokens that was found in the prefix cache. */
   readonly numPrefixHitTokens: number;
-  /** Blocks with cached content that were reused for other content. */
+  /** Blocks of all pools whose cached content was given up, so that they could hold other content. */
   readonly numEvictedBlocks: number;
 }
 
@@ -31,11 +31,11 @@ interface AdmissiblePrefix extends FoundPrefix {
  * Hands out the blocks of the KV cache and counts references to them.
  *
  * A full block is sealed: it is never written again, and other sequences can find it by its content and refer to it. No
- * content is stored twice: if another sequence has already sealed a block with the same content, a sequence that fills
- * one switches to that block. A block without references goes to the free list and stays findable until it is reused.
- * Blocks without content are reused first, then the least recently used. A sequence releases its blocks from last to
- * first, so that prefixes outlive what follows them. Its partly filled last block also stays findable, for a single
- * sequence that continues from it.
+ * content is stored twice: when a sequence fills a block, and another block with the same content is already sealed,
+ * the sequence switches to the sealed block. A block without references goes to the free list and stays findable until
+ * it is reused. Blocks without content are reused first, then the least recently used. A sequence releases its blocks
+ * from last to first, so that prefixes outlive what follows them. The partly filled last block of a released sequence
+ * also stays findable, but only one sequence can continue from it.
  *
  * Layers with a sliding window have blocks of their own, see {@linkcode WindowBlocks}; all other layers share the
  * blocks of the main pool.
@@ -91,7 +91,7 @@ export class BlockManager {
    * its logits are needed. In layers with a window, the sequence gets the cached blocks that it needs, and room for the
    * tokens of one step after them.
    *
-   * @param numSpare blocks of each pool that must remain.
+   * @param numSpare blocks of each pool that must remain free.
    * @returns false, without changing anything, if there are not enough blocks.
    */
   admit(sequence: Sequence, numSpare: number): boolean {
@@ -131,7 +131,7 @@ export class BlockManager {
     return [Math.max(0, numMissing), ...ofWindows];
   }
 
-  /** How many of a sequence's tokens have blocks in every layer with a window. */
+  /** How many of a sequence's tokens have blocks in every layer with a window, or could get free ones. */
   countWindowTokens(sequence: Sequence): number {
     return Math.min(...this.#windows.map((window) => window.countTokens(sequence)));
   }
@@ -190,8 +190,8 @@ export class BlockManager {
   }
 
   /**
-   * Takes all blocks from a sequence; they stay findable. Its state also stays findable if it is the state after a
-   * block.
+   * Takes all blocks from a sequence; its sealed blocks and its tail stay findable. The sequence's state also stays
+   * findable if it is the state after one of these blocks.
    */
   release(sequence: Sequence): void {
     const { blockIds } = sequence;
@@ -226,7 +226,7 @@ export class BlockManager {
 
   /**
    * Changes the number of blocks of a pool: 0 is the main pool, the others are window pools. When a pool shrinks, its
-   * last blocks are removed along with their content, and so are cached blocks whose prefix is removed.
+   * last blocks are removed. Other cached blocks lose their content if a block of their prefix is removed.
    *
    * @returns false, without changing anything, if a sequence holds a block that would be removed.
    */
@@ -244,7 +244,7 @@ export class BlockManager {
     const references = new Int32Array(numBlocks);
     references.set(this.#references.subarray(0, numBlocks));
     this.#references = references;
-    // Prefixes begin in blocks with low ids, which are kept longest.
+    // Blocks with low ids are used first, because a pool that shrinks loses the highest ids.
     for (let blockId = Math.min(this.#numBlocks, numBlocks) - 1; blockId >= 0; blockId--) {
       if (!this.#free.has(blockId) || this.#holdsContent(blockId)) continue;
       this.#free.remove(blockId);
@@ -275,7 +275,10 @@ export class BlockManager {
     };
   }
 
-  /** Puts the cached blocks of a waiting sequence's prefix into its table, without referencing them yet. */
+  /**
+   * Puts the cached blocks of a waiting sequence's prefix into the sequence's block table, without referencing them
+   * yet. Also counts the blocks that admission needs.
+   */
   #findPrefix(sequence: Sequence): AdmissiblePrefix {
     const { blockIds, length } = sequence;
     const numShareable = this.numShareableTokens(length) / this.#blockSize;
@@ -316,7 +319,7 @@ export class BlockManager {
     return true;
   }
 
-  /** Forgets what is stored for a block besides its own content: its state, and blocks of windows. */
+  /** Forgets what is stored along with a block: the recurrent state after it, and blocks of layers with a window. */
   #forgetBehind(blockId: number): void {
     this.#slots?.forget(blockId);
     for (const window of this.#windows) window.forget(blockId);
@@ -348,7 +351,7 @@ export class BlockManager {
     return sequence.stateSlot !== undefined;
   }
 
-  /** Releases a sequence's state slot. @param tail index in the table of the block that becomes a tail. */
+  /** Releases a sequence's state slot. @param tail index, in the block table, of the block that becomes a tail. */
   #releaseSlot(sequence: Sequence, tail: number | undefined): void {
     const { blockIds, numComputed, numSealedBlocks, stateSlot, isComputing } = sequence;
     if (this.#slots === undefined || stateSlot === undefined) return;

@@ -93,7 +93,7 @@ function countCharBytes(lead: number): number {
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
-/** A node in the trie of stop strings. In its state, the text so far ends with the node's prefix of a stop string. */
+/** A node in the trie of stop strings: the longest prefix of a stop string with which the text so far ends. */
 class TrieNode {
   /** Length of the prefix. */
   readonly depth: number;
@@ -194,7 +194,7 @@ function buildTrie(stops: readonly string[]): TrieNode {
     }
     if (node !== root) node.stop = stop;
   }
-  // In order of depth: a node's fallback is less deep, so it is already complete.
+  // Nodes are visited in order of depth, so a node's fallback, which is less deep, is already complete.
   const nodes = [root];
   for (const node of nodes) {
     for (const [unit, next] of node.next) {

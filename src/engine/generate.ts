@@ -71,7 +71,9 @@ export async function generateTokens(
   return { tokens, sumLogprobs, numChosen };
 }
 
-/** Length of the prompt that warms up a decoder. ONNX Runtime compiles GPU programs when it first sees a shape. */
+/**
+ * Default length of the prompt that warms up a decoder. ONNX Runtime compiles GPU programs when it first sees a shape.
+ */
 const PROMPT_TOKENS = 24;
 
 /**

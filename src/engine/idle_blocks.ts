@@ -264,7 +264,8 @@ export class StateSlots {
   }
 
   /**
-   * Forgets the snapshots whose copies the last step should have made, because it failed, perhaps before making them.
+   * Called when the last step has failed, perhaps before it made its copies. Forgets the snapshots that these copies
+   * should have filled.
    */
   abandonCopies(): void {
     const targets = new Set(this.#taken.map(({ to }) => to));

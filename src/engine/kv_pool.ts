@@ -79,7 +79,7 @@ export class KvPool {
   /**
    * Gives memory back once it has not been needed for a while.
    *
-   * @param exclusively runs the function that it is given while no step runs. A busy engine does not run it, and calls
+   * @param exclusively runs the given function while no step runs. A busy engine ignores the function, and calls
    * `shrinkLater` again when it is idle.
    */
   shrinkLater(exclusively: (shrink: () => Promise<void>) => void): void {

@@ -29,11 +29,11 @@ import {
 
 /** The parts of a request's time, in milliseconds. */
 export interface GenerationTimes {
-  /** Time from its arrival to its first step. */
+  /** Time from the request's arrival to its first step. */
   readonly queueMs: number;
-  /** Time from its first step to its first token. */
+  /** Time from the request's first step to its first token. */
   readonly prefillMs: number;
-  /** Time from its first token to its end. */
+  /** Time from the request's first token to its end. */
   readonly decodeMs: number;
 }
 
@@ -58,7 +58,7 @@ interface TokenListener<Token extends SampledToken = SampledToken> {
    * @returns whether the sample ends with this token; ignored if `end` is given.
    */
   onToken(sampleIndex: number, token: Token, end: EndReason | undefined): boolean;
-  /** Called for each token of the prompt after the first, before any sample gets a token. */
+  /** If the prompt is scored, called for each of its tokens after the first, before any sample gets a token. */
   onScored?(token: Token): void;
   /**
    * Called when all samples have ended.
@@ -123,7 +123,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   /**
    * Queues a request.
    *
-   * @returns a function that ends it: its listener is not called again, and its blocks are free before the next step.
+   * @returns a function that ends the request: the listener is not called again, and the blocks become free.
    * @throws {HearthError} when the prompt is too long to ever run.
    */
   add(request: GenerationRequest, listener: TokenListener<Token>): () => void {

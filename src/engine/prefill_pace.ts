@@ -1,6 +1,6 @@
 /**
- * Decides when a prefill step, which reads prompts, is suspended for a decode step, which computes next tokens of other
- * sequences, so that these keep coming. Learns from the durations of steps. Pure.
+ * Decides when a prefill step is suspended for a decode step. A prefill step reads prompts; a decode step computes next
+ * tokens of other sequences, which must not wait too long. The decision depends on how long earlier steps took. Pure.
  *
  * @module
  */
@@ -29,7 +29,7 @@ export class PrefillPace {
   #partMs: number | undefined;
   /** Time when the last decode step ended. */
   #lastAtMs = -Infinity;
-  /** Parts of prefill steps since then. */
+  /** Parts of prefill steps since the last decode step ended. */
   #numParts = 0;
   /** Suspensions since two decode steps last ran in a row. */
   #numSuspensions = 0;
@@ -45,8 +45,8 @@ export class PrefillPace {
   }
 
   /**
-   * Maximum number of prompt tokens in a step, so that none of its parts takes longer than the next tokens may be
-   * delayed.
+   * Maximum number of prompt tokens in a step. It keeps each part of the step shorter than the delay that next tokens
+   * may have.
    */
   get mostPromptTokens(): number {
     return this.#mostPromptTokens;

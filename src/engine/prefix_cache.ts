@@ -16,7 +16,7 @@ interface BlockContent {
   /** Token ids: i32 `[blockSize]`. */
   readonly tokens: Int32Array;
   readonly media: string;
-  /** The block that holds everything before this one; `NONE` for the first. */
+  /** The full block before this one, which stands for all tokens before this one; `NONE` for the first. */
   readonly predecessor: number;
   readonly scope: number;
   readonly hash: number;
@@ -25,12 +25,13 @@ interface BlockContent {
 /**
  * The full blocks of a pool, indexed by their content.
  *
- * A block's content is its own tokens, the media that they stand for, its scope, and its predecessor: the block that
- * holds everything before it. So the blocks form a tree, and their hashes a chain. A hash has 32 bits and covers the
- * tokens, the media and the predecessor's hash, or the scope for a first block. It only says where to look: the blocks
- * found there are compared by the predecessor's id, the scope, the media and every token. Since no content is stored
- * twice, equal predecessor ids mean equal tokens back to the first. So two prefixes are never confused, even if their
- * hashes are equal, and no client ever gets another's prompt. The index takes 4 bytes per token.
+ * A block's content is its own tokens, the media that they stand for, its scope, and its predecessor: the full block
+ * before it, which stands for everything before it. So the blocks form a tree, and their hashes a chain. A hash has 32
+ * bits and covers the tokens, the media and the predecessor's hash, or the scope for a first block. It only says where
+ * to look: the blocks found there are compared by the predecessor's id, the scope, the media and every token. Since no
+ * content is stored twice, equal predecessor ids mean equal tokens back to the first. So two prefixes are never
+ * confused, even if their hashes are equal, and no client ever gets another's prompt. Token ids take 4 bytes each in
+ * the index.
  *
  * The owner must remove a block before its predecessor.
  */
@@ -218,7 +219,7 @@ export interface FoundTail {
   readonly numTokens: number;
 }
 
-/** The position from which a sequence continues, and the tail that it ends with, if any. */
+/** The position from which a sequence continues, and the tail before that position, if any. */
 export interface FoundPrefix {
   readonly tail: FoundTail | undefined;
   readonly end: PrefixEnd;

@@ -78,8 +78,8 @@ export class SamplingState implements SampleRow {
   }
 
   /**
-   * A mask of the tokens that the grammar or the rules allow. It is computed when the sampler reads it: on a GPU, while
-   * the device runs the step. If computing it fails, it allows nothing.
+   * A mask of the tokens that the grammar or the rules allow. The mask is computed when the sampler reads it (on a GPU,
+   * while the device runs the step). If the computation fails, the mask allows nothing.
    */
   get mask(): Uint32Array | undefined {
     const mask = this.#guard(() => this.#rules?.mask);
@@ -90,7 +90,7 @@ export class SamplingState implements SampleRow {
     return this.#rules?.rule;
   }
 
-  /** The grammar's error, which ends only this completion. */
+  /** The grammar's error, which ends only this completion's request. */
   get failure(): unknown {
     return this.#failure;
   }
@@ -175,10 +175,10 @@ class AdjustmentTable implements TokenAdjustments {
   completionCounts = new Uint32Array(32);
   inContext = new Uint32Array(32);
   bias = new Float32Array(32);
-  /** If there are penalties, every token of the completion must be listed. */
+  /** Whether there are penalties. If so, every token of the completion must be listed. */
   readonly #hasPenalties: boolean;
   readonly #indexOf = new Map<number, number>();
-  /** The tokens in the penalty window; absent if it is unlimited. */
+  /** The tokens in the penalty window; absent if the window is unlimited. */
   readonly #recent: RecentTokens | undefined;
 
   /** @param options.window length of the penalty window in tokens; unlimited if absent. */
@@ -192,7 +192,10 @@ class AdjustmentTable implements TokenAdjustments {
     this.bias[index] = bias;
   }
 
-  /** Adds the prompt: lists all its tokens if `all` is set, and otherwise only marks those already listed. */
+  /**
+   * Marks the tokens of the prompt that are in the penalty window. Tokens that are not listed yet are listed if `all`
+   * is set, and skipped otherwise.
+   */
   addPrompt(tokens: Int32Array, all: boolean): void {
     const recent = tokens.subarray(-Math.min(tokens.length, this.#recent?.size ?? Infinity));
     for (const tokenId of recent) {
@@ -249,7 +252,7 @@ class RecentTokens {
     this.size = size;
   }
 
-  /** Adds an entry. @returns the entry that it displaces, if any. */
+  /** Adds an entry. @returns the entry that is then no longer among the last ones, if any. */
   push(entry: number): number | undefined {
     const oldest = this.#entries[this.#next];
     this.#entries[this.#next] = entry;

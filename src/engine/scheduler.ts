@@ -15,7 +15,10 @@ import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts
 /** Cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
 
-/** Number of prompt tokens between two saved states. Other prompts with the same beginning continue from these. */
+/**
+ * Number of prompt tokens between two saved states. Other prompts with the same beginning can continue from these
+ * states.
+ */
 const STATE_INTERVAL = 1024;
 
 /** Counts since the start, and current numbers. */
@@ -86,8 +89,8 @@ export class Scheduler {
    * Queues a request.
    *
    * @returns its sequences, one per sample.
-   * @throws {HearthError} `context_length_exceeded` when the prompt, and one token after it if any are to be generated,
-   * can never be held; `invalid_value` when the prompt is empty.
+   * @throws {HearthError} `context_length_exceeded` when the prompt (and one token after it, if tokens are to be
+   * generated) can never be held; `invalid_value` when the prompt is empty.
    */
   add(request: GenerationRequest): Sequence[] {
     const numPromptTokens = request.promptTokens.length;
@@ -134,8 +137,8 @@ export class Scheduler {
   }
 
   /**
-   * Limits the number of blocks of a pool, after the device refused more. Sequences can then be no longer than that
-   * allows.
+   * Sets the maximum number of blocks of a pool, which is lower for a while after the device has refused memory. This
+   * number limits the length of sequences.
    *
    * @param pool 0 is the main pool, the others are window pools.
    * @returns the sequences that the pool can never hold, each with its error; the caller ends them.
@@ -210,7 +213,8 @@ export class Scheduler {
   /**
    * Checks that a suspended step may continue.
    *
-   * @throws {SuspendedStepError} when it must be given up: its sequences have all ended, or must begin anew.
+   * @throws {SuspendedStepError} when it must be given up: its sequences have all ended, or a running sequence must be
+   * restarted.
    */
   requireSuspended({ scheduled }: ScheduledStep): void {
     const isNeeded = scheduled.some(({ sequence: { status } }) => status === "running");

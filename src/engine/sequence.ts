@@ -24,7 +24,7 @@ import type { Grammar } from "./grammar/grammar.ts";
  */
 type SequenceStatus = "waiting" | "running" | "ended";
 
-/** The position of media (an image, a sound) in a prompt. Their placeholder tokens do not tell them apart. */
+/** The position of media (an image, a sound) in a prompt. Different media may have equal placeholder tokens. */
 export interface MediaSpan {
   /** First placeholder token. */
   readonly start: number;
@@ -42,7 +42,7 @@ export interface MediaSpan {
 export interface SectionPositions {
   /** Positions of the prompt's tokens, i32 `[promptTokens]` for each section. */
   readonly prompt: readonly [Int32Array, Int32Array, Int32Array];
-  /** Added, in all sections, to the index of each token after the prompt. */
+  /** Difference, in all sections, between position and index of the tokens after the prompt. */
   readonly offset: number;
 }
 
@@ -77,7 +77,7 @@ export function toLongScope(scope: number): number {
   return -1 - scope;
 }
 
-/** A sequence of tokens, prompt then completion, that grows by a token at a time. */
+/** A sequence of tokens: a prompt, then its completion, which grows by one token at a time. */
 export class Sequence {
   readonly id: number;
   readonly requestId: number;

@@ -64,8 +64,8 @@ export class SequenceQueue {
       return undefined;
     }
     if (this.#awaitsSibling(sequence)) return undefined;
-    // Keeps one spare block per running sequence. Without it new sequences are often preempted soon, and in a tight
-    // pool a fifth more tokens are computed to save 5 % of the steps.
+    // Keeps one spare block per running sequence. Without these blocks, new sequences are often preempted soon, and in
+    // a tight pool a fifth more tokens are computed to save 5 % of the steps.
     if (!this.#blocks.admit(sequence, this.running.length)) return undefined;
     this.waiting.shift();
     this.running.push(sequence);
@@ -73,7 +73,11 @@ export class SequenceQueue {
     return sequence;
   }
 
-  /** Gives `sequence` the blocks for its next tokens. @returns false when it was itself preempted. */
+  /**
+   * Gives `sequence` the blocks for its next tokens, and preempts the newest sequences if blocks are missing.
+   *
+   * @returns false when `sequence` was itself preempted.
+   */
   makeRoom(sequence: Sequence, numTokens: number): boolean {
     while (!this.#blocks.grow(sequence, sequence.numComputed + numTokens)) {
       const newest = this.running.pop()!;
@@ -98,8 +102,9 @@ export class SequenceQueue {
   }
 
   /**
-   * The next step's needs from each pool, the main one first, to preempt no sequence and to admit the sequence that has
-   * waited longest. Looks one token ahead, so that a pool that cannot grow is noticed before a sequence has filled it.
+   * What the next step needs from each pool (the main pool first), so that no sequence is preempted and the sequence
+   * that has waited longest is admitted. Looks one token ahead, so that a pool that cannot grow is noticed before a
+   * sequence has filled it.
    */
   demand(): PoolDemand[] {
     const { blockSize, maxSequences } = this.#limits;
@@ -220,7 +225,7 @@ class StepChoice {
   #countChunk(sequence: Sequence, numBehind: number): number {
     const { blocks, queue } = this.#source;
     const { numComputed, length, scoring } = sequence;
-    // The first sequence of a step advances, whatever comes after it.
+    // The first sequence of a step always advances, even if no prompt tokens are left in the budget.
     const mostOfPrompt = Math.max(this.#promptBudget, this.#scheduled.length === 0 ? 1 : 0);
     const spareRows = Math.max(1, this.#rows - numBehind - queue.waiting.length);
     const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;

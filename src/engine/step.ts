@@ -42,7 +42,7 @@ export interface ScheduledStep {
   readonly stateCopies?: StepBatch["stateCopies"];
 }
 
-/** A new token, and the sequence that got it. */
+/** A new token, or a scored token of the prompt, and its sequence. */
 export interface CommittedToken<Token extends SampledToken = SampledToken> {
   readonly sequence: Sequence;
   readonly token: Token;

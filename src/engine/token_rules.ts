@@ -38,7 +38,7 @@ export interface DryOptions {
   readonly multiplier: number;
   /** At least 1. */
   readonly base: number;
-  /** Longest repetition that is not penalised, at least 1. */
+  /** Longest repetition, including the token, that is not penalised; at least 1. */
   readonly allowedLength: number;
   /** How many of the most recent tokens, of prompt and completion, are examined; all if absent. */
   readonly window?: number | undefined;

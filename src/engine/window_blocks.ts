@@ -78,13 +78,16 @@ export class WindowBlocks {
     this.#free = new FreeList(numBlocks);
   }
 
-  /** Whether there are enough blocks for a waiting sequence. If no other sequence holds any, fewer are enough. */
+  /**
+   * Whether there are enough blocks for a waiting sequence. If no sequence holds blocks of this pool, any number is
+   * enough, because steps with fewer tokens need fewer blocks.
+   */
   hasRoomFor({ numBlocks }: AdmissionNeeds, numSpare: number): boolean {
     const numAvailable = this.#free.length;
     return numBlocks + numSpare <= numAvailable || numAvailable === this.#numBlocks;
   }
 
-  /** How many of a sequence's tokens have blocks. */
+  /** How many of a sequence's tokens have blocks, or could get free ones. */
   countTokens(sequence: Sequence): number {
     return (this.#getTable(sequence).blockIds.length + this.#free.length) * this.#blockSize;
   }
@@ -195,7 +198,7 @@ export class WindowBlocks {
     this.#drop(ownId);
   }
 
-  /** Makes a sequence's partly filled block findable, as the main pool does before releasing it. */
+  /** Makes a sequence's partly filled block findable. Called before the block is released. */
   keepTail(sequence: Sequence, index: number): void {
     this.#cache(this.#getTable(sequence).blockIds.at(index), sequence.blockIds.at(index));
   }

@@ -87,7 +87,7 @@ export class CpuAttention implements PagedAttention {
     return out;
   }
 
-  /** Attends row by row. The keys of earlier rows are in the cache by then. */
+  /** Attends for a part of the rows at a time. The keys of earlier rows are then in the cache. */
   async #runRows(
     layer: number,
     { tensors, out, slices }: {

@@ -1,6 +1,6 @@
 /**
- * The backend for machines without a GPU: ONNX Runtime on the CPU, attention in WebAssembly SIMD, and the reference
- * implementations of the other kernels.
+ * The backend for machines without a GPU: ONNX Runtime on the CPU, kernels in WebAssembly SIMD, and the reference
+ * implementations for sampling, images and recordings.
  *
  * @module
  */

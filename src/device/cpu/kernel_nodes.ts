@@ -34,8 +34,8 @@ import { readFloats, readRange, readStoredBytes } from "../../graph/file/stored_
 import type { ExpertWeights } from "../../graph/experts/mixture.ts";
 
 /**
- * Maximum number of bytes of states in one memory. With everything else in it, that is less than a WebAssembly memory
- * can hold.
+ * Maximum number of bytes of states in one memory. Together with everything else in the memory, this is less than a
+ * WebAssembly memory can hold.
  */
 const MAX_STATE_BYTES = 3 * 2 ** 30;
 

@@ -160,7 +160,7 @@ class OpenProgram {
     const rotate = this.#rows.rotate(params, at);
     return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
       const positions = tensors.get(names.positions)!;
-      // There is one row of positions, or several.
+      // There is one row of positions, or one for each section.
       const numTokens = positions.dims.at(-1)!;
       const data = positions.data as BigInt64Array;
       rotate(
@@ -173,8 +173,8 @@ class OpenProgram {
   }
 
   /**
-   * Looks up rows of a constant, or of an input tensor. Such a tensor is not copied, as it may have more rows than the
-   * step.
+   * Looks up rows of a constant, or of an input tensor. An input tensor is not copied, because it may have more rows
+   * than the step.
    */
   #takeRows(
     { params: { rowBytes, tableRows }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,

@@ -149,7 +149,7 @@ export interface PackJob {
 /** Packing fewer bytes takes less time than starting a thread. */
 const MIN_THREAD_BYTES = 64 * 2 ** 20;
 
-/** Packs matrices, one after the other. @throws {StartupError} when a file is shorter or cannot be read. */
+/** Packs matrices, one after the other. @throws {StartupError} when a file is too short or cannot be read. */
 export async function packMatrices(
   rows: SimdRows,
   matrices: readonly PlannedMatrix[],
@@ -205,7 +205,7 @@ function isForThread(matrices: readonly PlannedMatrix[]): boolean {
   return bytes >= MIN_THREAD_BYTES && sources.every(isStored);
 }
 
-/** Whether a thread can read a tensor. Computed tensors contain a function, which cannot be sent to one. */
+/** Whether a thread can read a tensor. Computed tensors contain a function, which cannot be sent to a thread. */
 function isStored({ data }: StoredTensor): boolean {
   switch (data.kind) {
     case "computed":

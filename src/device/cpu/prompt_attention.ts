@@ -39,7 +39,7 @@ interface PromptRun {
   readonly slices: Slices | undefined;
 }
 
-/** One sequence of such a step. */
+/** One sequence of a {@linkcode PromptRun}. */
 interface SequenceRun extends PromptRun {
   readonly sequence: number;
   /** Queries of the whole step, for each head of keys: `[tokens, heads of queries that share the keys, headSize]`. */
@@ -89,8 +89,8 @@ export class PromptAttention {
   }
 
   /**
-   * Attends for sequences of a step. Heads of keys are processed one by one, so that the scores of one stay in the
-   * processor's cache, each together with all heads of queries that share it.
+   * Attends for sequences of a step. Heads of keys are processed one by one, so that the scores stay in the processor's
+   * cache. Each head of keys is processed together with all heads of queries that share it.
    */
   async run(layer: number, run: PromptRun): Promise<void> {
     const { shape: { heads, kvHeads, headSize }, write: { q: { stride, offset } } } = this
@@ -190,8 +190,8 @@ export class PromptAttention {
   }
 
   /**
-   * Makes the mask that is added to the scores: `[rows, keys]`. From `position` on, `group` rows have each position,
-   * one for each of the slopes if there are any.
+   * Makes the mask that is added to the scores: `[rows, keys]`. Each position, from `position` on, has `group` rows:
+   * one for each slope, if there are slopes.
    */
   #makeMask(
     position: number,

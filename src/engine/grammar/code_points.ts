@@ -11,7 +11,7 @@ export type CodePoints = readonly (readonly [number, number])[];
 const LAST_CODE_POINT = 0x10ffff;
 const FIRST_SURROGATE = 0xd800;
 const LAST_SURROGATE = 0xdfff;
-/** The last code points that take one, two and three bytes. */
+/** The last code points that UTF-8 encodes in one, two, three and four bytes. */
 const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff, LAST_CODE_POINT];
 
 /** All code points that UTF-8 can encode. */
@@ -85,7 +85,7 @@ export function encodeSet(expressions: Expressions, points: CodePoints): number 
 const utf8 = new TextEncoder();
 const encode = (point: number) => [...utf8.encode(String.fromCodePoint(point))];
 
-/** Matches the byte sequences from `low` to `high`, which have the same length, as concatenated byte ranges. */
+/** Makes expressions that together match the byte sequences from `low` to `high`, which have the same length. */
 function encodeRange(expressions: Expressions, low: number[], high: number[]): number[] {
   const [first, ...lowRest] = low;
   const [last, ...highRest] = high;
@@ -140,10 +140,10 @@ export function findCodePoints(name: string): CodePoints | undefined {
 
 /** The last letter in Unicode that has two cases: one of Adlam. */
 const LAST_CASED = 0x1e943;
-/** The dotted capital I and the dotless small one, which are case variants only in Turkish. */
+/** The capital I with a dot and the small i without a dot, which are case variants of other letters only in Turkish. */
 const UNFOLDED = new Set([0x130, 0x131]);
 
-/** Groups of code points that are case variants of each other, by each member. */
+/** For each code point with case variants, the variants and the code point itself. */
 let variants: ReadonlyMap<number, readonly number[]> | undefined;
 
 /** Adds the case variants of all letters in the set, as ECMA-262 folds cases with the flags `i` and `u`. */

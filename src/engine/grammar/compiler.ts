@@ -23,11 +23,12 @@ const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
 /**
- * Longest time between two yields while the vocabulary is read, because each segment of an engine step may wait for it.
+ * Longest time between two yields while the vocabulary is read. Each segment of an engine step may have to wait so
+ * long.
  */
 const MAX_SLICE_MS = 1;
 
-/** Compiles grammars for one vocabulary. Its memory is allocated when the first grammar is compiled. */
+/** Compiles grammars for one vocabulary, which is read by `prepare` or when the first grammar is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
   #reading: Chunked<Vocabulary> | undefined;
@@ -133,7 +134,7 @@ export function toRefusal(error: unknown, fallbackParam?: string): unknown {
   return new HearthError("invalid_value", `${subject}: ${reason}.`, { param, cause: error });
 }
 
-/** Finds the path in the request of a grammar, or of its first part that has a path. */
+/** Finds the path of a grammar in the request, or else the path of its first part that has one. */
 function getParam(spec: GrammarSpec): string | undefined {
   if ("param" in spec) return spec.param;
   switch (spec.kind) {
@@ -152,7 +153,7 @@ function getParam(spec: GrammarSpec): string | undefined {
   }
 }
 
-/** Memory for masks that are cached for a vocabulary, over all its grammars. */
+/** Memory for cached masks, for all grammars of a vocabulary together. */
 const MAX_MASK_BYTES = 64 * 2 ** 20;
 
 /** Caches the masks of frontiers and evicts the least recently used. */

@@ -145,7 +145,7 @@ function toKey(node: ExpressionNode): string {
 
 const POINT = 0x2e;
 
-/** Divides first bytes into classes, by expression. All bytes of a class have the same derivative. */
+/** For each expression, divides all bytes into classes. The bytes of a class have the same derivative. */
 export class FirstBytes {
   readonly #nodes: ExpressionNodes;
   readonly #getSet: (byte: number) => number;

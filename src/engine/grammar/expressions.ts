@@ -215,7 +215,7 @@ export class Expressions {
     if (first === NOTHING || rest === NOTHING) return NOTHING;
     if (first === EMPTY_TEXT) return rest;
     if (rest === EMPTY_TEXT) return first;
-    // The links of a chain are never chains themselves, so that equal texts are equal expressions.
+    // The `first` part of a concatenation is never a concatenation itself, so that equal texts have equal expressions.
     const links: number[] = [];
     let node = this.#nodes.get(first);
     for (; node.kind === "concat"; node = this.#nodes.get(first)) {

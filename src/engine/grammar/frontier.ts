@@ -228,7 +228,8 @@ class Closure {
       entered.add(state);
       if (++this.#numStates > MAX_STATES) throw new GrammarError("it is too ambiguous");
       for (const next of silent[state]!) queue.push([next, call]);
-      // For a call that begins here, it is already known whether the rule matches the empty text.
+      // A call that begins here (its id is 0) may still get returns. If its rule is nullable, the caller continues
+      // below.
       if (isFinal[state] && call.id !== 0) {
         for (const each of call.returns) {
           if (each.call === undefined) this.canEnd = true;

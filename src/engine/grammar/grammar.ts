@@ -1,11 +1,11 @@
 /**
- * The format that an answer must have, as plain data that is made from a request and sent to the worker; a compiled
- * grammar; and its state for one answer.
+ * Describes the format that an answer must have. A {@linkcode GrammarSpec} is plain data, which is made from a request
+ * and sent to the worker; it is compiled to a {@linkcode Grammar}, and each answer has a {@linkcode GrammarMatcher}.
  *
  * @module
  */
 
-/** A model's tokens, as compiling a grammar needs them. */
+/** The facts about a model's tokens that are needed to compile grammars. */
 export interface GrammarTokens {
   /** Width of the logits. Token ids are smaller than this. */
   readonly vocabSize: number;
@@ -112,7 +112,7 @@ export type GrammarSpec =
   | { readonly kind: "sequence"; readonly items: readonly GrammarSpec[] }
   /** One of these. */
   | { readonly kind: "any_of"; readonly options: readonly GrammarSpec[] }
-  /** Parts in order, with separators in between; those that are not required may be left out. */
+  /** Parts in order, with separators in between. Parts that are not required may be left out. */
   | {
     readonly kind: "list";
     readonly items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[];
@@ -132,7 +132,7 @@ export type GrammarSpec =
   | { readonly kind: "until"; readonly ending: string }
   /**
    * Free text up to one of the triggers. After a trigger comes text that matches its grammar, then free text again. The
-   * answer may end wherever it is free. (For strict tools with `tool_choice: "auto"`.)
+   * answer may end anywhere in free text. (For strict tools with `tool_choice: "auto"`.)
    */
   | {
     readonly kind: "lazy";

@@ -1,7 +1,7 @@
 /**
  * JSON numbers within bounds, as expressions.
  *
- * Numbers have at most 15 digits before the decimal point, so that different numbers are different doubles.
+ * Numbers have at most 15 digits before the decimal point, so that different integers are different doubles.
  *
  * @module
  */

@@ -19,14 +19,14 @@ interface PatternOptions {
 
 /** Maximum number of repetitions of an item with an assertion, because each repetition is unrolled. */
 const MAX_ASSERTING_REPEATS = 16;
-/** Maximum number of repetitions by nested quantifiers. */
+/** Maximum number of repetitions that nested quantifiers allow together. */
 const MAX_NESTED_REPEATS = 2_000;
 
 /**
  * Compiles a pattern.
  *
  * @throws {GrammarError} when it is not a valid pattern, or uses something that cannot be enforced: back references,
- * lookbehind, word boundaries, and anchors or lookahead inside it.
+ * lookbehind, word boundaries, `^` after other items, and most repetitions of anchors or lookahead.
  */
 export function readPattern(pattern: string, options: PatternOptions): number {
   return new PatternBuilder(options).build(parsePattern(pattern));
@@ -134,8 +134,8 @@ class PatternBuilder {
   }
 
   /**
-   * Matches patterns such as `(?:(?!no)[a-z])*` up to the end of the text: the excluded text begins at none of the
-   * characters.
+   * Matches patterns such as `(?:(?!no)[a-z])*` up to the end of the text: a run of characters, at none of which the
+   * excluded text begins.
    */
   #charsWithout({ item, min, max }: Extract<Item, { kind: "repeat" }>, rest: number): number {
     const [ahead, char, ...others] = item.kind === "group" && item.options.length === 1

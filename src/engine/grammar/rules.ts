@@ -1,6 +1,6 @@
 /**
- * The rules of a grammar, and the networks of states to which they are compiled: one network for each rule, which call
- * each other.
+ * The rules of a grammar, and the networks of states to which they are compiled: one network for each rule. A network
+ * can call the networks of other rules.
  *
  * @module
  */
@@ -63,7 +63,7 @@ export class Rules {
     this.#phrases[rule] = phrase;
   }
 
-  /** Records why a part matches no text. That is reported if the whole grammar matches no text either. */
+  /** Records why a part matches no text. The reason is reported if the whole grammar matches no text either. */
   noteImpossible(error: GrammarError): void {
     this.#impossible ??= error;
   }
@@ -273,7 +273,7 @@ function findLast(
   isFinal: Network["isFinal"],
 ): boolean[] {
   const leaves = edges.map((each) => each.length > 0);
-  // States reached without text come after those that lead to them, except in loops, which have edges.
+  // Repeated until nothing changes, because a silent transition may lead to a state with a higher or a lower number.
   for (let changed = true; changed;) {
     changed = false;
     for (let state = edges.length - 1; state >= 0; state--) {

@@ -19,7 +19,7 @@ interface ArrayFacts {
   readonly rest: readonly SchemaNode[] | undefined;
   readonly min: number;
   readonly max: number;
-  /** Path of `uniqueItems`, if the array may have two items. */
+  /** Path of `uniqueItems: true`, if the array may have more than one item. */
   readonly uniqueAt: string | undefined;
 }
 
@@ -116,13 +116,13 @@ interface Written {
   readonly least: number;
   readonly most: number;
   /**
-   * Classes of the other names so far, as bits. A name of a new class cannot be a duplicate. 0 once there are enough
+   * Classes of the unlisted names so far, as bits. A name of a new class cannot be a duplicate. 0 once there are enough
    * members.
    */
   readonly classes: number;
 }
 
-/** Functions that building an object's phrase needs. */
+/** What is needed to build the phrase of an object. */
 interface MembersParts {
   readonly expressions: Expressions;
   readonly json: JsonPhrases;
@@ -228,7 +228,7 @@ function divideNames(
   ];
   let most: number[] = [];
   for (const classes of partitions) {
-    // The empty name has no bytes.
+    // The first class also contains the empty name, which has neither a first nor a last byte.
     const others = expressions.not(expressions.or(classes.slice(1)));
     const found = [others, ...classes.slice(1)]
       .filter((each) => !expressions.isEmpty(expressions.and([names, each])));

@@ -241,8 +241,8 @@ function decodePart(part: string): string {
 }
 
 /**
- * Reads the keywords of a schema without those that have no effect: some libraries write `null` for absent keywords,
- * and `not: {}` for a schema that matches nothing.
+ * Reads the keywords of a schema. Keywords that are `null` are left out, because some libraries write absent keywords
+ * so, and so is `not: false`. With `not: {}` or `not: true`, the schema matches nothing.
  */
 function readKeywords(
   schema: Readonly<Record<string, unknown>>,

@@ -17,7 +17,7 @@ export interface Choice {
   /** An id that is the same for the same keyword of the same schema. */
   readonly id: string;
   readonly options: readonly SchemaNode[];
-  /** Whether only one of them may hold. */
+  /** Whether only one option may hold. */
   readonly isExclusive: boolean;
   readonly param: string;
 }

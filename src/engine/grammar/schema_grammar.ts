@@ -37,7 +37,7 @@ type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & 
   readonly without?: string;
 };
 
-/** Schema grammars that add to the same `Rules`, by document and by `without`. Parts of a document share its rules. */
+/** For each `Rules`, the schema grammars that add to it, by document and by `without`. */
 const grammars = new WeakMap<Rules, Map<unknown, Map<string | undefined, SchemaGrammar>>>();
 
 /** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */

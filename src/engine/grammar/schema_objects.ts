@@ -20,7 +20,7 @@ export interface Member {
   readonly schemas: readonly SchemaNode[];
 }
 
-/** Members with other names. The expression `names` matches those names, without quotation marks. */
+/** Members that the schemas do not name. The expression `names` matches their names, without quotation marks. */
 interface OtherMembers {
   readonly names: number;
   readonly schemas: readonly SchemaNode[];

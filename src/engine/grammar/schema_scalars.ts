@@ -72,7 +72,7 @@ export class SchemaScalars {
     return this.#expressions.and([chars, ...this.#compilePatterns(nodes)]);
   }
 
-  /** Matches strings that all nodes allow, with quotation marks. */
+  /** Matches whole strings that all nodes allow, with quotation marks if they are JSON. */
   string(nodes: readonly SchemaNode[]): number {
     const { min, max } = findLengths(nodes);
     const patterns = this.#compilePatterns(nodes);
@@ -81,7 +81,7 @@ export class SchemaScalars {
     return this.#spelling.whole(this.#expressions.and([chars, ...patterns]));
   }
 
-  /** Matches the given texts that all nodes allow, with quotation marks. */
+  /** Matches the given texts that all nodes allow, with quotation marks if they are JSON. */
   listed(texts: readonly string[], nodes: readonly SchemaNode[]): number {
     const allowed = this.canonicalInside(nodes);
     const found = texts.map((text) => this.#spelling.inside(text))
@@ -89,7 +89,7 @@ export class SchemaScalars {
     return this.#spelling.whole(matchAnyText(this.#expressions, found));
   }
 
-  /** Matches JSON strings in which a pattern is found. */
+  /** Matches the contents of strings in which a pattern is found. */
   pattern(pattern: string, param: string): number {
     let expression = this.#patterns.get(pattern);
     if (expression === undefined) {

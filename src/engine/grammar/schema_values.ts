@@ -174,7 +174,7 @@ const VISITS_OF_COMPARISON = 100;
 /**
  * Whether no value generated for `made` is valid for `other`; false if that cannot be decided.
  *
- * @param options.without id of the choice whose options the schemas are, which does not apply to them.
+ * @param options.without id of the choice whose options are compared; it is not applied again.
  */
 export function excludes(
   made: Schemas,
@@ -182,7 +182,7 @@ export function excludes(
   parts: DisjointParts,
   { depth = 0, without }: { readonly depth?: number; readonly without?: string } = {},
 ): boolean {
-  // Choices within the schemas only make both narrower.
+  // Most tests below ignore choices within the schemas, which could only exclude further values.
   const { nodes: a, choices } = gatherDemands(parts.document, made);
   const { nodes: b, choices: otherChoices } = gatherDemands(parts.document, other);
   const isOpen = choices.length + otherChoices.length > 0;

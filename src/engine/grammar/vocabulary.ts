@@ -10,7 +10,7 @@ import type { Frontier, Frontiers } from "./frontier.ts";
 import type { GrammarTokens } from "./grammar.ts";
 import { ANY_TOKEN } from "./rules.ts";
 
-/** Plain tokens with more characters than this are tested one by one. */
+/** Tokens with more characters than this are treated like tokens that are not plain. */
 const MAX_PLAIN_CHARS = 64;
 
 interface VocabularyParts {
@@ -27,7 +27,7 @@ export class Vocabulary {
   readonly numWords: number;
   readonly #plain: TokenTrie;
   readonly #others: TokenTrie;
-  /** Masks of the plain tokens, by their largest number of characters. */
+  /** For each number of characters, the mask of the plain tokens that have at most as many. */
   readonly #plainUpTo: readonly Uint32Array[];
   readonly #special: readonly number[];
 
@@ -125,7 +125,7 @@ function countPlainSteps(frontiers: Frontiers, start: Frontier): number | undefi
   return MAX_PLAIN_CHARS;
 }
 
-/** First bytes of multi-byte characters, with the range of the second byte. */
+/** First bytes of multi-byte characters, with the range of the second byte and the number of bytes after that. */
 const LEADS = [
   ...Array.from({ length: 30 }, (_, i) => ({ lead: 0xc2 + i, from: 0x80, to: 0xbf, rest: 0 })),
   ...Array.from({ length: 16 }, (_, i) => ({
