@@ -31,15 +31,17 @@ const Input = z.union(
 const DIRECTIONS = ["right", "left", "Right", "Left"] as const;
 const direction = () => z.enum(DIRECTIONS, { error: "right or left" }).nullish();
 
-const cutWanted = "true or false, or END or NONE";
+/** Cohere's and NIM's values of `truncate`: which end of a long text is cut off. */
+const CUTS = ["END", "START", "NONE"] as const;
+const cutWanted = "true or false, or END, START or NONE";
 
 /** Truncation options, shared with rerank requests. */
 export const TRUNCATION_FIELDS = {
-  truncate: z.union([flag(), z.enum(["END", "NONE"], { error: cutWanted })], { error: cutWanted })
+  truncate: z.union([flag(), z.enum(CUTS, { error: cutWanted })], { error: cutWanted })
     .nullish()
     .describe(
-      "Cut texts longer than the model's limit. By default such texts are an error; " +
-        "/v2/rerank cuts them",
+      "Cut texts longer than the model's limit: true or END at their end, START at their beginning. " +
+        "By default such texts are an error; /v2/rerank cuts them",
     ),
   truncation: flag().nullish().describe("Voyage's name for truncate"),
   truncate_prompt_tokens: z.union(
@@ -55,21 +57,23 @@ export const TRUNCATION_FIELDS = {
 };
 
 interface TruncationFields {
-  readonly truncate?: boolean | "END" | "NONE" | null | undefined;
+  readonly truncate?: boolean | typeof CUTS[number] | null | undefined;
   readonly truncation?: boolean | null | undefined;
 }
 
 /** Whether a request wants long texts cut; `undefined` if it does not say. */
 export function wantsCut({ truncate, truncation }: TruncationFields): boolean | undefined {
-  if (typeof truncate === "string") return truncate === "END";
+  if (typeof truncate === "string") return truncate !== "NONE";
   return truncate ?? truncation ?? undefined;
 }
 
 /** Whether a request wants texts cut at their beginning, so that their ends are kept. */
 export function readKeepsEnd(request: {
+  readonly truncate?: TruncationFields["truncate"];
   readonly truncation_direction?: typeof DIRECTIONS[number] | null | undefined;
   readonly truncation_side?: typeof DIRECTIONS[number] | null | undefined;
 }): boolean {
+  if (request.truncate === "START") return true;
   return /left/i.test(request.truncation_direction ?? request.truncation_side ?? "");
 }
 
@@ -290,8 +294,9 @@ export const CohereEmbedRequest = z.object({
   embedding_types: listSchema(VectorType).nullish()
     .describe("Default float"),
   output_dimension: integerFrom(1).nullish(),
-  truncate: z.enum(["NONE", "END"], { error: "NONE or END" }).nullish()
-    .describe("END, the default, cuts texts that are longer than the model's limit"),
+  truncate: z.enum(CUTS, { error: CUTS.join(", ") }).nullish().describe(
+    "END, the default, and START cut texts that are longer than the model's limit, at that end",
+  ),
   max_tokens: integerFrom(1).nullish()
     .describe("Cut each text to this many tokens, special ones included"),
   images: z.null({ error: "no value, because images cannot be embedded" }).optional(),

@@ -130,6 +130,7 @@ Deno.test("embed answers the clients of text-embeddings-inference in its format"
   const recorded = [
     // LlamaIndex's TextEmbeddingsInference
     { inputs, truncate: true },
+    { inputs, texts: null },
     // huggingface_hub's feature_extraction, which LangChain and Haystack call
     { inputs, normalize: true, truncate: false, truncation_direction: "Right" },
     // The example of text-embeddings-inference
@@ -253,7 +254,7 @@ Deno.test("embeddings refuses unsupported fields by name", async () => {
     [{ output_type: "dense&sparse" }, /^output_type is not supported; use dense vectors/],
     [{ return_sparse: true }, /^return_sparse is not supported/],
     [{ image_url: "https://example.org/a.png" }, /^image_url is not supported; use texts/],
-    [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
+    [{ truncate: "MIDDLE" }, /^truncate: want true or false, or END, START or NONE, saw "MIDDLE"/],
     [{ embedding_type: "float16" }, /^embedding_type: want one of float, base64/],
     [{ embd_normalize: 0 }, /^embd_normalize: want -1 \(no\) or 2/],
     [{ add_special_tokens: false }, /^add_special_tokens: want true/],
@@ -289,6 +290,9 @@ Deno.test("embeddings truncates long texts on request, and refuses them otherwis
     const cut = { input: text, truncate: true };
     assert.deepEqual(await readVector({ ...cut, truncation_direction: "left" }), end);
     assert.deepEqual(await readVector({ ...cut, truncation_side: "left" }), end);
+    assert.deepEqual(await readVector({ input: text, truncate: "START" }), end);
+    const cohere = await app.post("/v2/embed", { texts: [text], truncate: "START" });
+    assert.deepEqual((await cohere.json()).embeddings.float, [end]);
     assert.notDeepEqual(await readVector({ ...cut, truncation_direction: "Right" }), end);
     const asked = { inputs: text, truncate: true, truncation_direction: "Left" };
     assert.deepEqual(await (await app.post("/embed", asked)).json(), [end]);

@@ -139,6 +139,7 @@ Deno.test("rerank and score support the fields of other APIs, and refuse unsuppo
     (await rerank(app, { truncate: true, raw_scores: true, ...extra })).results[0]!.relevance_score;
   const eggs = await readScore({ documents: ["egg ".repeat(600)] });
   assert.equal(await readScore({ documents: long, truncation_direction: "Left" }), eggs);
+  assert.equal(await readScore({ documents: long, truncate: "START" }), eggs);
   assert.notEqual(await readScore({ documents: long }), eggs);
   const refusals: readonly (readonly [Record<string, unknown>, RegExp])[] = [
     [{ rank_fields: ["title"] }, /^rank_fields is not supported; use documents as strings\./],
@@ -150,7 +151,7 @@ Deno.test("rerank and score support the fields of other APIs, and refuse unsuppo
     [{ instruct: "judge by tone" }, /^instruct is not supported; use instruction\./],
     [{ truncation_direction: "up" }, /^truncation_direction: want right or left, saw "up"/],
     [{ instruction: "judge by tone" }, /^instruction: the loaded model takes no instruction/],
-    [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
+    [{ truncate: "MIDDLE" }, /^truncate: want true or false, or END, START or NONE, saw "MIDDLE"/],
     [{ raw_scores: "yes" }, /^raw_scores: want true or false/],
   ];
   for (const [extra, message] of refusals) {

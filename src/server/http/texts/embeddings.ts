@@ -164,7 +164,7 @@ async function answerTexts(
   { takesCohere = false } = {},
 ): Promise<Response> {
   const body = await readRequest(call, deps, { path: "/embed", schema: AnyObject });
-  if (takesCohere && Object.hasOwn(body, "texts")) {
+  if (takesCohere && (body["texts"] ?? null) !== null) {
     return call.json(await answerCohere(call, deps, { body, version: "1" }));
   }
   const request = parseRequest(TextEmbedRequest, body);
@@ -226,6 +226,7 @@ async function answerCohere(call: Call, deps: AppDeps, { body, version }: {
       : undefined,
     dimensions: request.output_dimension ?? undefined,
     truncation: truncate === "NONE" ? undefined : cut,
+    keepsEnd: readKeepsEnd(request),
   }, { signal: call.req.raw.signal }).catch((error) => {
     throw renameParam(error, (param) => param.replace("truncate_prompt_tokens", "max_tokens"));
   });
