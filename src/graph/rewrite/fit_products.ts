@@ -185,7 +185,8 @@ export function padProducts(
   const { graph } = model;
   const index = new GraphIndex(graph);
   if (getOpset(model) < OPSET) return model;
-  const added: Tensor[] = [];
+  // By name: products may share their constants.
+  const added = new Map<string, Tensor>();
   const nodes = graph.nodes.flatMap((node) => {
     const n = node.opType === opType ? countRows(node, index.constants) ?? 0 : 0;
     const width = Math.ceil(n / VECTOR) * VECTOR;
@@ -193,7 +194,7 @@ export function padProducts(
     if (padded.length === 0) return [node];
     const [y] = node.outputs as [string];
     const sizes = int64Tensor(`${y}/sizes`, [2], [n, width - n]);
-    added.push(...padded.filter((each) => each !== undefined), sizes);
+    for (const each of [...padded, sizes]) if (each !== undefined) added.set(each.name, each);
     const [x, ...names] = node.inputs as [string, ...string[]];
     const inputs = [x, ...names.map((name, i) => padded[i]?.name ?? name)];
     const attributes = node.attributes.map((each) =>
@@ -206,8 +207,8 @@ export function padProducts(
       }),
     ];
   });
-  if (added.length === 0) return model;
-  const initializers = listRead(nodes, [...graph.initializers, ...added]);
+  if (added.size === 0) return model;
+  const initializers = listRead(nodes, [...graph.initializers, ...added.values()]);
   return withGraph(model, { nodes, initializers });
 }
 

@@ -189,6 +189,26 @@ gpuTest(
   },
 );
 
+Deno.test("padProducts() pads weights that two products share once", async () => {
+  const width = N - 3;
+  const { model } = await makeModel({
+    nodes: ["y", "z"].map((output) =>
+      makeNode("MatMulNBits", ["x", "b", "scales"], [output], {
+        domain: "com.microsoft",
+        attributes: { K, N: width, bits: 4, block_size: BLOCK },
+      })
+    ),
+    constants: [
+      constant("b", [width, K / BLOCK, BLOCK / 2], bytes(width * K / 2)),
+      constant("scales", [width * K / BLOCK], floats(width * K / BLOCK)),
+    ],
+  });
+  const { nodes, initializers } = padProducts(model, "MatMulNBits").graph;
+  assert.equal(nodes.filter(({ opType }) => opType === "Split").length, 2);
+  const names = initializers.map(({ name }) => name);
+  assert.equal(new Set(names).size, names.length);
+});
+
 Deno.test("readTiedTable() does not change a table that is not transposed, nor divideLargeProducts() a product whose parts exceed the limit", async () => {
   const table = constant("table", [K, N], floats(K * N));
   const { model } = await makeModel({
