@@ -138,7 +138,7 @@ export interface LinearAttention {
   readonly decay?: "factor" | "logarithm" | undefined;
   /** Whether each row of `S` has a decay of its own. */
   readonly decaysRows: boolean;
-  /** Rates of a token for the delta rule, one for all heads or one for each. */
+  /** Number of rates per token for the delta rule: one for all heads, or one for each; 0 without the delta rule. */
   readonly rates: number;
 }
 

@@ -49,9 +49,9 @@ export function adaptForCpu(cut: GraphCut): GraphCut {
 }
 
 /**
- * Adapts a cut further, to be compiled to Hearth's kernels on the CPU: joins products of the same rows, pads
- * quantised matrices, and replaces f16 tables by f32 ones. ONNX Runtime does not run this cut, because it maps the weights in the model's file
- * unchanged.
+ * Adapts a cut further, to be compiled to Hearth's kernels on the CPU: joins products of the same rows, pads quantised
+ * matrices, and replaces f16 tables by f32 ones. ONNX Runtime runs the cut before these changes, because it maps the
+ * weights in the model's file unchanged.
  */
 export function cutForCpu(cut: GraphCut): GraphCut {
   const options = { maxBytes: Infinity, outputsMultiple: OUTPUTS_AT_ONCE };

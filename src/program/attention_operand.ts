@@ -1,7 +1,7 @@
 /**
- * The operands of attention nodes. Either the attention kernel normalises and rotates heads, and this finds the layout
- * in which a segment's dispatches leave the operands. Or dispatches do so, and each operand is an ordinary token-major
- * tensor.
+ * The operands of attention nodes. Either the attention kernel normalises and rotates heads, and
+ * {@linkcode findOperandLayout} finds the layout in which a segment's dispatches leave the operands. Or dispatches do
+ * so ({@linkcode computeOperand}), and each operand is an ordinary token-major tensor.
  *
  * @module
  */
@@ -134,7 +134,7 @@ function readOperand(search: LayoutSearch, { kind, node }: AttentionOperand): Op
       name = found.input;
       continue;
     }
-    // The factors are applied to the rows before the norm would be.
+    // If the kernel applied this norm as well, the factors would be applied before it.
     if (norm !== undefined || factors !== undefined) break;
     norm = findHeadNorm(index, name, node.headDim) ??
       (isHeadMajor ? undefined : findRowNorm(index, name, { kind, node }));

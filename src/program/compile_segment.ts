@@ -1,8 +1,8 @@
 /**
- * Compiles a segment of a cut decoder to dispatches of kernels. Pure: it only reads nodes, and constants in memory.
+ * Compiles a segment of a cut decoder to dispatches of kernels. It only reads nodes, and constants in memory.
  *
- * It works backwards from the segment's outputs, and puts as much of the graph into one dispatch as a kernel can
- * compute.
+ * The compiler works backwards from the segment's outputs, and puts as much of the graph into one dispatch as a kernel
+ * can compute.
  *
  * @module
  */
@@ -111,7 +111,7 @@ class Compiler {
       if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
     }
     const getRows = (name: string) => this.#rows(name);
-    // Comes before the outputs, because products for the operands may also compute tensors that are kept.
+    // Operands come before the outputs, because products for the operands may also compute tensors that are kept.
     const search = { index: this.#index, program: this.#program, tables, getRows };
     const layouts = nodes.map((node) => findOperandLayout(search, node));
     for (const output of kept) this.#settle(output);
@@ -309,7 +309,7 @@ class Compiler {
 
   /** Returns the rows that a norm is applied to. */
   #normed({ node, inputs, gamma }: FoundNorm): Rows {
-    // A recognized norm may include a cast of its input. It computes in the type of its factors.
+    // A recognized norm may include a cast of its input. The norm computes in the type of its factors.
     if (inputs.length === 1) return this.#inElem(inputs[0]!, findElem(gamma));
     const name = nameSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);

@@ -68,7 +68,7 @@ export function compileMultiply(
   return program.pointwise(name, { a: getRows(left), multiply: getRows(right) });
 }
 
-/** Compiles a tensor between bounds, possibly activated before: one dispatch for each bound. */
+/** Compiles a `Clip`, and an activation before it if there is one, to one dispatch for each bound. */
 export function compileClip(
   { index, program, getRows, isKnown }: RowSearch,
   name: string,

@@ -30,7 +30,7 @@ interface Part {
 /** From this operator set on, `split` is an input rather than an attribute. */
 const SPLIT_BY_INPUT = 13;
 
-/** A key that products must share to be joined; `undefined` if the node is not such a product. */
+/** A key that products must share to be joined; `undefined` if the node cannot be joined. */
 function toKey(node: Node, index: GraphIndex): string | undefined {
   const [input, ...constants] = node.inputs;
   const weights = constants.filter((name) => name !== "").map((name) => index.constants.get(name));
@@ -100,7 +100,7 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
   };
 }
 
-/** A bias of zeros, of the same data type as the others. */
+/** A bias of zeros, of the same data type as the other biases. */
 function zeros(parts: readonly Part[], length: number): Tensor {
   const { dtype } = parts.find(({ bias }) => bias !== undefined)!.bias!.vector;
   const bytes = new Uint8Array(countElementBytes(dtype, length));
@@ -133,7 +133,7 @@ export function mergeProducts(
     const isRead = ({ product }: Part) =>
       product.inputs.slice(1).every((name) => name === "" || index.onlyConsumer(name) === product);
     if (!parts.every((part) => part.n % outputsMultiple === 0 && isRead(part))) continue;
-    // Some vectors have a single element, and some are read by other nodes too.
+    // Products are not joined if a bias has leading axes of size 1.
     const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
     if (vectors.some(({ shape }) => shape.length !== 1)) continue;
     const joined = join(parts, index, getOpset(model));

@@ -70,7 +70,7 @@ function readOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   };
 }
 
-/** The bias that a norm of a sum adds to its operands. @throws {Refusal} when it is not a constant vector. */
+/** The bias that a norm of a sum adds to the sum. @throws {Refusal} when it is not a constant vector. */
 export function readSkipBias(index: GraphIndex, node: Node): Tensor | undefined {
   if (!node.opType.startsWith("Skip")) return undefined;
   const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
@@ -173,7 +173,10 @@ function findUnderRoot(index: GraphIndex, name: string, power: 1 | -1): string |
   return isInverse ? findUnderRoot(index, exponent!, 1) : undefined;
 }
 
-/** A layer norm's tensor, if `name` is `x - mean(x)`. For any other tensor the norm is its root mean square. */
+/**
+ * Finds the input `x` of a layer norm if `name` is `x - mean(x)`. Any other tensor is the input of a norm by root mean
+ * square.
+ */
 function matchCentred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
   const input = findCentred(index, name);
   return input === undefined

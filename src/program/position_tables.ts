@@ -181,7 +181,7 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
 
 /**
  * A substitute for the first rows of a table that has not been read yet. Its elements differ, but the halves of a row
- * are equal, as in tables for whole heads. Whether that is so is checked when the table is read.
+ * are equal, as in tables for whole heads. When the table is read, this is checked.
  */
 function makeStandIn({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;
@@ -283,7 +283,7 @@ function collectPositional(
   return { names, graph };
 }
 
-/** Converts a matrix product over a single element to an elementwise product, which can be evaluated. */
+/** Converts a matrix product over a single element to an elementwise product, which is evaluated in less time. */
 function asElementwise(node: Node, constants: ReadonlyMap<string, Tensor>): Node {
   if (node.opType !== "MatMul") return node;
   const [left, right] = node.inputs.map((name) => constants.get(name)?.shape);

@@ -35,7 +35,7 @@ export interface ProductPlan {
   readonly input: string;
   readonly bias?: Tensor | undefined;
   readonly activation: Activation;
-  /** Set if one half of the outputs is activated and multiplied with the other. */
+  /** Set if one half of the outputs is activated and multiplied with the other half. */
   readonly gate?: { readonly gateRow: number; readonly upRow: number; readonly n: number };
   readonly scale: number;
   readonly softcap: number;
@@ -124,7 +124,7 @@ export class ProductPlanner {
     );
   }
 
-  /** Matches `activate(part) * other part`, with parts of one product that a split divides. */
+  /** Matches `activate(part) * other part`, where a split divides the result of one product into the two parts. */
   #gated(node: Node): ProductPlan | undefined {
     if (node.opType !== "Mul") return undefined;
     const pair = eitherInput(node, (name) => {
@@ -277,7 +277,7 @@ function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   if (hasFloatZeroPoints && zeros.dtype !== index.constants.get(scales!)?.dtype) {
     throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
   }
-  // ONNX Runtime does not round rows of products with such zero points.
+  // ONNX Runtime does not round the rows of products with float zero points.
   const allowsInt8 = readIntAttribute(node, "accuracy_level") === 4 && !hasFloatZeroPoints;
   return {
     format: {

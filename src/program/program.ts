@@ -32,7 +32,7 @@ type DispatchOf<Kind extends string, Params, Names extends string, Optional exte
     & Readonly<Partial<Record<Optional, string | undefined>>>;
 };
 
-/** A product with a matrix. `hasTiles` tells whether it has many rows. */
+/** A product with a matrix. `hasTiles` tells whether the product computes many rows. */
 type Product =
   & DispatchOf<
     "matvec",

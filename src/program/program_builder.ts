@@ -29,7 +29,9 @@ interface Pointwise {
   readonly add?: Rows | Tensor;
   /** Rows of the same width, a vector for all rows, or one element per row. */
   readonly multiply?: Rows | Tensor;
-  /** A lower or an upper bound for each element of a row. */
+  /**
+   * The operation `max` applies a lower bound, and `min` an upper bound. Each has an element for each element of a row.
+   */
   readonly max?: Tensor;
   readonly min?: Tensor;
   /** Whether `multiply` has one element for each head instead. */
@@ -227,7 +229,8 @@ export class ProgramBuilder {
   }
 
   /**
-   * Adds an elementwise computation. Without a second operand or an activation, it copies rows to contiguous memory.
+   * Adds an elementwise computation. Without a second operand, an activation or a scale, it copies rows to contiguous
+   * memory.
    */
   pointwise(name: string, what: Pointwise): Rows {
     const { a, multiply, activation = "none", scale = 1, elem = a.elem } = what;

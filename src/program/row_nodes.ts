@@ -1,6 +1,6 @@
 /**
- * Nodes of a segment that compute rows, other than products and norms. Reshapes are removed first, because their shapes
- * do not matter. Parts of rows (Split) and selected rows (Gather) are compiled here, elementwise operations in
+ * Nodes of a segment that compute rows, other than products and norms. Reshapes are removed first, because kernels only
+ * see rows. Parts of rows (Split) and selected rows (Gather) are compiled here, elementwise operations in
  * `elementwise.ts`.
  *
  * @module
@@ -274,7 +274,8 @@ export function nameSum(node: Node): string {
 }
 
 /**
- * Finds the sum that is the input of a product, or of the norm before it, if the product can compute it.
+ * Finds the sum that is the input of a product, or of the norm before it, if the product's dispatch can compute the
+ * sum.
  *
  * @param product.isFree tells whether only the given node reads a tensor, and it has not been computed yet.
  */

@@ -1,6 +1,6 @@
 /**
  * Cuts an encoder of audio or image features, whose tokens all attend to each other. Hearth's kernel runs the
- * attentions without storing the scores of all pairs of tokens. Pure.
+ * attentions without storing the scores of all pairs of tokens.
  *
  * The inputs of a run all have the same size, and each has its own index on the first axis. So segments may mix the
  * tokens of an input.

@@ -1,6 +1,6 @@
 /**
- * Cuts the graph of a decoder or an encoder into segments and kernel nodes. Pure: it works on the decoded file and does
- * not read the weights.
+ * Cuts the graph of a decoder or an encoder into segments and kernel nodes. It works on the decoded file and does not
+ * read the weights.
  *
  * @module
  */
@@ -75,7 +75,10 @@ function cutOrThrow(model: ModelProto, contextLength: number): GraphCut {
   };
 }
 
-/** The last cut of each model, which is needed twice if a folder has several dtypes: to choose one, and to load it. */
+/**
+ * The last cut of each model, which is needed twice if a folder has several dtypes: to choose a dtype, and to load the
+ * model.
+ */
 const lastCuts = new WeakMap<ModelProto, [contextLength: number, result: CutResult<GraphCut>]>();
 
 /** Cuts a decoder graph at its attentions, recurrences and mixtures of experts, or says why it cannot be cut. */

@@ -135,8 +135,8 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
 }
 
 /**
- * Splits an embeddings' graph with several lookups (Gemma 3n and 4 have one for all layers too) into graphs with one
- * output each. They share no nodes.
+ * Splits an embeddings' graph with several lookups into graphs with one output each, which share no nodes. In Gemma 3n
+ * and 4, a second lookup gives the inputs of all layers.
  *
  * @returns `[model]` if it cannot be split, or if no part would have a lookup to take.
  */
@@ -219,7 +219,7 @@ function makeEmbeddingModel(
 
 /**
  * Makes each `Gather` read token ids or positions directly, if its indices are one of these inputs, reshaped and with a
- * constant added. The added constant becomes an offset of the table.
+ * constant added. Instead of adding the constant, that many rows are removed from the beginning of the table.
  *
  * ONNX Runtime does int64 arithmetic on the CPU only, but reads plain indices on the GPU, as Hearth's kernels do. And a
  * table whose only indices are token ids can stay in its file.
@@ -302,7 +302,7 @@ function findOffset(index: GraphIndex, name: string, input: string): number | un
   return offset === undefined || added?.length !== 1 ? undefined : offset + added[0]!;
 }
 
-/** The rank of a tensor that is a reshaped input; `undefined` for any other. */
+/** The rank of a tensor that is a reshaped input, possibly plus a constant; `undefined` for any other tensor. */
 function findRank(index: GraphIndex, name: string, input: string): number | undefined {
   if (name === input) return 2;
   const node = index.producers.get(name);

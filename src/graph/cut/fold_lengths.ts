@@ -89,7 +89,7 @@ export function dropMaskFactors(probes: Probes): Graph {
   return nodes.every((node, i) => node === graph.nodes[i]) ? graph : { ...graph, nodes };
 }
 
-/** Makes a constant of a value; `undefined` if it has a type that lengths do not have. */
+/** Makes a constant of a value; `undefined` if its type is not supported here. */
 function toConstant(name: string, { dtype, shape, data }: Value): Tensor | undefined {
   const elements = data!;
   let bytes: ArrayBufferView;
@@ -134,7 +134,10 @@ function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | 
     : undefined;
 }
 
-/** The target sizes of an `Expand`, with 1 for axes that keep their size; `undefined` if another size differs by run. */
+/**
+ * The target sizes of an `Expand`, with 1 for axes that keep their size; `undefined` if another size differs from run
+ * to run.
+ */
 function expandTarget(
   { inputs, outputs }: Node,
   runs: readonly Evaluation[],
@@ -194,7 +197,7 @@ class Folder {
       return [];
     }
     if (node.inputs.some((input) => this.#counted.has(input)) && this.#isIndex(output!)) {
-      // Ids with padding change how positions are counted.
+      // These positions depend on padding, so nodes that compute with them stay.
       this.#counted.add(output!);
       return [node];
     }
@@ -276,7 +279,8 @@ interface FoldedGraph {
 }
 
 /**
- * Folds tensors that are constant, gives `Reshape` and `Expand` constant sizes, and makes the graph read positions from an input.
+ * Folds tensors that are constant, gives `Reshape` and `Expand` constant sizes, and makes the graph read positions from
+ * an input.
  *
  * @param probes of a graph whose attentions are kernel nodes.
  * @param wanted the outputs to keep.

@@ -38,8 +38,8 @@ export interface DecoderGraphs {
   /** Computes `present.*.encoder.*` from `encoder_hidden_states`. */
   readonly project: ModelProto;
   /**
-   * Computes the output and keys and values of a token, given the keys and values of earlier tokens and of the
-   * encoder's output.
+   * Computes a token's output, keys and values, given the keys and values of earlier tokens and of the encoder's
+   * output.
    */
   readonly step: ModelProto;
 }

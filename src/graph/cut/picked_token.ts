@@ -164,7 +164,7 @@ function isRowWise(node: Node, tensors: KnownTensors): boolean {
   });
 }
 
-/** Inserts a pick of the first row before the first of the row-wise nodes. */
+/** Makes the row-wise nodes read only the first row of the tensors that other nodes compute. */
 function withFirstRows(
   model: ModelProto,
   index: GraphIndex,

@@ -177,7 +177,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
 /**
  * Folds what is computed from lengths only, and proves that the rest computes each token by itself.
  *
- * @param search the search in the graph whose attentions were not yet replaced.
+ * @param search the search of the graph before its attentions were replaced.
  * @throws {Refusal} when it may mix tokens.
  */
 export function makeTokenwise(

@@ -43,7 +43,7 @@ function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<st
 
 /**
  * Partitions the nodes. Nodes that depend on no input, or that only compute lengths, are cheap: each segment that needs
- * one gets a copy, so that its results do not cross between segments.
+ * such a node gets a copy of it, so that results of these nodes do not cross between segments.
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.
@@ -154,7 +154,7 @@ function gatherRows(
 /**
  * Builds a segment's model.
  *
- * @param model provides operator sets and constants.
+ * @param model provides the operator sets.
  * @param constants of the graph by name.
  */
 export function buildSegment(

@@ -63,8 +63,8 @@ const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
   rest.every((input) => input === undefined);
 
 /**
- * Operators that keep the elements in order. As many elements must precede the tokens' axis in the output as in the
- * input.
+ * Operators that keep the elements in order. The product of the sizes before the tokens' axis must be the same in
+ * output and input.
  */
 const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
   if (input === undefined || output === undefined) return input === output;
@@ -72,7 +72,7 @@ const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
   return before(input) === before(output);
 };
 
-/** Operators that work along an axis other than the tokens', which does not change. */
+/** Operators that work along one axis. The tokens must be on another axis, which is the same in output and inputs. */
 const besideAxis: TokenAxisRule = (node, { inputs, output }) => {
   const rank = output?.shape.length ?? 0;
   const axis = readIntAttribute(node, "axis") ?? 0;
@@ -87,7 +87,7 @@ const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, in
   return indices === undefined && table.axis !== (axis < 0 ? axis + table.shape.length : axis);
 };
 
-/** Operators that move or sum axes other than the tokens', whose size does not change. */
+/** Operators that move axes, or reduce axes other than the tokens'. The size of the tokens' axis must not change. */
 const surviving: TokenAxisRule = (_node, { inputs: [input], output }) =>
   input?.multiple === output?.multiple;
 
@@ -211,7 +211,7 @@ export class TokenAxes {
   }
 }
 
-/** Operators that may read lengths of tokens as sizes, and the index of the first input that may hold them. */
+/** Operators that may read lengths of the step as sizes, and the index of the first input that may hold them. */
 const SHAPED_BY_LENGTH: Readonly<Record<string, number>> = {
   Reshape: 1,
   Expand: 1,

@@ -24,12 +24,15 @@ import {
   type MixtureSearch,
 } from "./mixture.ts";
 
-/** Indices of an operator's inputs. Each of the three products has weights, scales, zero points and biases. */
+/**
+ * Indices of an operator's inputs. Those of a product are for its weights, scales, zero points and biases, in this
+ * order.
+ */
 interface Inputs {
   readonly first: readonly (number | undefined)[];
   readonly second: readonly (number | undefined)[];
   readonly third: readonly (number | undefined)[];
-  /** The input with the weights of the chosen experts, if it is not the one by which they are chosen. */
+  /** The optional input with the weights of the chosen experts, if the operator has one. */
   readonly weights?: number;
 }
 
@@ -108,7 +111,7 @@ function requireKnown(node: Node): void {
   }
 }
 
-/** A matrix before its number of scales was checked. */
+/** A matrix whose number of scales has not been checked yet. */
 interface ReadMatrix extends ExpertWeights {
   readonly weights: Tensor;
   /** Elements of a row. */

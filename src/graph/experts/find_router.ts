@@ -39,10 +39,13 @@ interface RouterOptions {
 /** Operators that keep their input's elements in order. */
 const PASSING = new Set(["Reshape", "Cast", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 
-/** The same, and operators that repeat elements. */
+/** Operators that keep elements in order, and operators that repeat elements. */
 export const REPEATING: ReadonlySet<string> = PASSING.union(new Set(["Expand", "Tile"]));
 
-/** Follows a tensor back through these operators. Routers compute in f32, whatever the type of their logits. */
+/**
+ * Follows a tensor back through these operators. They include casts, because routers compute in f32 whatever the type
+ * of their logits.
+ */
 export function findElements(
   index: GraphIndex,
   tensor: string,
@@ -96,8 +99,8 @@ function matchSeparateWeights(
 }
 
 /**
- * Matches the logarithms of the chosen experts' sigmoids, which are scattered among numbers far below them. Their
- * softmax is the sigmoids divided by their sum.
+ * Matches numbers that are far below 0 except those of the chosen experts, which are the logarithms of their sigmoids.
+ * The softmax of these numbers is the chosen sigmoids, divided by their sum.
  */
 function matchScatteredScores(
   index: GraphIndex,
@@ -255,7 +258,10 @@ export function findSpelledRouter(
   };
 }
 
-/** Skips a mask that leaves out no expert: those that choose groups of experts first have one, even for one group. */
+/**
+ * Skips a mask that leaves out no expert. Routers that first choose groups of experts have a mask even for a single
+ * group.
+ */
 function withoutMask({ index, probes }: MixtureSearch, name: string): string {
   const node = index.producers.get(name);
   if (node?.opType !== "Where") return name;
@@ -275,7 +281,7 @@ function withoutScale(index: GraphIndex, name: string): { name: string; scale: n
     : { name: findElements(index, factor.other), scale: factor.found };
 }
 
-/** The largest lower bound of a sum of shares that is taken to have no effect. */
+/** A lower bound of a sum of shares is ignored if it is smaller than this. */
 const MAX_BOUND = 1e-6;
 
 /** Matches `share / (sum of shares + epsilon)`. */

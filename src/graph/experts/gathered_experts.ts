@@ -127,7 +127,7 @@ function findRepeatedRows(
   return shape !== undefined && countElements(shape) === wanted ? name : undefined;
 }
 
-/** The result of the sum, or its cast if only the sum is computed in f32. */
+/** The result of the sum or, if a cast follows, the result of the cast: some graphs compute only the sum in f32. */
 function findCastAfter(index: GraphIndex, node: Node): string {
   let [output] = node.outputs as [string];
   for (let next = index.onlyConsumer(output); next; next = index.onlyConsumer(output)) {
@@ -139,7 +139,8 @@ function findCastAfter(index: GraphIndex, node: Node): string {
 }
 
 /**
- * An activation with a gate: the activated tensor `gate` and the tensor `up`, which are equal if both are in one row.
+ * An activation with a gate: the activated tensor `gate` and the tensor `up`. The two names are equal if both are parts
+ * of the rows of one tensor.
  */
 interface FoundGate {
   readonly activation: ExpertActivation;
@@ -157,7 +158,7 @@ export function findGate(index: GraphIndex, tensor: string): FoundGate | undefin
     const up = findBounded(index, right);
     const gate = findBounded(index, swish.input);
     const parts = listParts(index, gate.input, up.input);
-    // The gate may only have an upper bound, and `up` must have the same one on both sides.
+    // The gate may only have an upper bound. `up` must have the same upper bound, and its negative as the lower bound.
     const isKnown = gate.limit === up.limit && gate.lower === -Infinity &&
       up.lower === -up.limit && gate.beta === 0;
     if (parts === undefined || !isKnown) return undefined;
@@ -205,7 +206,7 @@ interface Bounded {
   readonly beta: number;
 }
 
-/** Matches `clip(x, lower, limit) + beta`, any part of which may be missing; `min(x, limit)` is such a clip too. */
+/** Matches `clip(x, lower, limit) + beta`, any part of which may be missing; `min(x, limit)` counts as a clip too. */
 function findBounded(index: GraphIndex, tensor: string): Bounded {
   const whole = findElements(index, tensor);
   const add = index.producers.get(whole);

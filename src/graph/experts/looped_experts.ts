@@ -55,7 +55,7 @@ interface ExpertProduct {
 /** An expert that was found in a graph. */
 interface FoundExpert {
   readonly expert: number;
-  /** Unknown if it computes all rows. */
+  /** Absent if the expert computes all rows. */
   readonly numExperts?: number;
   readonly indices: string;
   readonly weights: string;
@@ -68,7 +68,7 @@ interface FoundExpert {
 
 /** Rows that are added to the sum over all experts. */
 interface Term {
-  /** Their indices; all rows if absent. */
+  /** Indices of the rows; all rows if absent. */
   readonly indices?: string;
   readonly updates: string;
 }
@@ -117,7 +117,7 @@ export function findLoopedExperts(
   };
 }
 
-/** Lists the terms of a sum: shares of all rows, or some rows that are added to zeros at their indices. */
+/** Lists the terms of the sum over all experts: an expert's results for all rows, or for the rows at some indices. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = findProducer(index, tensor);
   if (node?.opType === "ConstantOfShape") return isAllZeros(node) ? [] : undefined;
@@ -177,7 +177,7 @@ function findWholeExpert(index: GraphIndex, updates: string): FoundExpert | unde
     : undefined;
 }
 
-/** Finds the activation and the products before an expert's second one. */
+/** Finds the activation and the products before an expert's second product. */
 function findFirst(
   index: GraphIndex,
   { input, k, outputs }: ExpertProduct,
@@ -220,7 +220,10 @@ function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExp
   return undefined;
 }
 
-/** Finds the expert that computes these rows: its index in a one-hot choice, whose non-zero elements are listed. */
+/**
+ * Finds the expert that computes these rows. They are listed as the non-zero elements of the expert's part of a one-hot
+ * tensor.
+ */
 function findChoice(
   index: GraphIndex,
   rows: string,

@@ -85,7 +85,8 @@ export function findWeights({ first, second }: Mixture): StoredTensor[] {
 }
 
 /**
- * Transposes `[experts, k, outputs]` to `[experts, outputs, k]`. This is done when it is read, one expert at a time.
+ * Transposes `[experts, k, outputs]` to `[experts, outputs, k]`. This is done when the constant is read, one expert at
+ * a time.
  */
 export function transposeExperts(tensor: StoredTensor): StoredTensor {
   const { name, shape } = tensor;

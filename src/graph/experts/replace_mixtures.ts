@@ -41,7 +41,8 @@ export function replaceMixtures(search: MixtureSearch): MixtureGraph {
   let notes: ReadonlySet<string>;
   const values: ((lengths: Lengths) => [string, Value] | undefined)[] = [];
   let { index, probes } = search;
-  // No shape after a spelled-out mixture is known until it is replaced. So this finds one layer at a time.
+  // Shapes after a spelled-out mixture are unknown until the mixture is replaced. So layers are found one after the
+  // other.
   for (;;) {
     const { added, refusals } = findMixtures({ index, probes });
     notes = refusals;
@@ -62,7 +63,10 @@ export function replaceMixtures(search: MixtureSearch): MixtureGraph {
   return { graph: index.graph, mixtures, known: knownFrom(values), notes: [...notes] };
 }
 
-/** The type and shape of a mixture's result. If they cannot be computed, it is taken to have a row for each token. */
+/**
+ * The type and shape of a mixture's result. If they cannot be computed, the result is assumed to have a row for each
+ * token, in the type of `x`.
+ */
 function findResult(
   { x, output, mixture: { hidden } }: FoundMixture,
   probes: Probes,

@@ -15,7 +15,7 @@ export interface ModelFiles {
    * read.
    */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
-  /** The path of a file after following links; absent if files cannot be mapped. */
+  /** The path of a file after following links; absent if files cannot be opened by path. */
   resolvePath?(file: string): Promise<string>;
   /** @throws {StartupError} when a file has changed since it was first read. */
   requireUnchanged?(): Promise<void>;

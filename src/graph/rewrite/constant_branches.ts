@@ -21,7 +21,9 @@ import { Refusal } from "../refusal.ts";
 /** A graph without such choices. */
 interface WithoutChoices {
   readonly graph: Graph;
-  /** Length of the longest sequence that reads the tables starting at row 0. Longer ones start at this row. */
+  /**
+   * Length of the longest sequence that reads the tables from row 0 on. Longer sequences read them from this row on.
+   */
   readonly longFrom?: number | undefined;
 }
 
@@ -31,7 +33,8 @@ type Branches = Readonly<Record<"then_branch" | "else_branch", readonly Tensor[]
  * Replaces each `If` between constants by one table: the rows for short sequences, followed by those for longer ones.
  * If no sequence can be longer, it is only the table for short ones.
  *
- * @throws {Refusal} when the choice is not made by one length.
+ * @throws {Refusal} when choices are made at different lengths, a condition cannot be computed, or tables do not fit
+ * each other.
  */
 export function joinConstantBranches(probes: Probes, contextLength: number): WithoutChoices {
   const { graph } = probes.index;

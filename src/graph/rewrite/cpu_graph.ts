@@ -26,7 +26,7 @@ import {
  */
 const MAX_EXPANDED_BYTES = 2 ** 30;
 
-/** A matrix with blocks of values along its rows. Of 4-bit values, the first of a byte is in its lower half. */
+/** A matrix with blocks of values along its rows. The first of the two 4-bit values of a byte is in its lower half. */
 interface PackedMatrix {
   readonly rows: number;
   readonly columns: number;

@@ -1,7 +1,8 @@
 /**
- * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights may be transposed, and are
- * quantised in blocks along the inputs of the product, or in 8 bits with one scale for all of them or for each output,
- * as in vocabularies that exports in int8 tie to embeddings. ONNX Runtime fuses blocks too, at accuracy level 4.
+ * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights may be transposed. Either
+ * they are quantised in blocks along the inputs of the product; ONNX Runtime fuses such products too, at accuracy level
+ * 4. Or they have 8 bits, and one scale for all weights or for each output, as vocabularies have that exports in int8
+ * tie to embeddings.
  *
  * @module
  */
@@ -25,7 +26,7 @@ interface Matrix {
   readonly weights: Tensor;
   readonly scales: Tensor;
   readonly zeroPoints: Tensor | undefined;
-  /** Whether the graph stores it as `[n, k]`, rather than `[k, n]`. */
+  /** Whether the graph stores the weights as `[n, k]`, rather than `[k, n]`. */
   readonly isTransposed: boolean;
   /** Whether all blocks of an output have the same scale and zero point, which are stored once. */
   readonly isSpread: boolean;
@@ -157,7 +158,8 @@ function makeParts(matrix: Matrix, output: string): Tensor[] {
       (bytes, into) => turnScales(bytes, into, { ...order, blocks }),
     ),
   ];
-  // Without zero points, `MatMulNBits` uses the middle of the range, which is what 0 becomes in signed levels.
+  // Without zero points, `MatMulNBits` uses the middle of the range, which is what 0 becomes when signed levels are
+  // made unsigned.
   if (isSigned && zeroPoints === undefined) return parts;
   const shape = [n * Math.ceil(blocks * bits / 8)];
   return [

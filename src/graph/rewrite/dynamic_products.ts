@@ -5,7 +5,7 @@
  * (`MatMulInteger`) and scale the result. `MatMulNBits` with 8 bits at accuracy level 4 has the same weights, but a
  * scale for each block of a row, so that a row's result does not depend on other rows of the step.
  *
- * Convolutions over time (`ConvInteger`, LFM2's) become those in f32, whose few weights are expanded.
+ * Convolutions over time (`ConvInteger`, in LFM2) become convolutions in f32, for which their few weights are expanded.
  *
  * The 16 levels of bitsandbytes' 4-bit weights (`MatMulBnb4`) are not evenly spaced. They are rounded to 8 bits, with
  * an error of at most 0.4 % of the largest weight in a block.
@@ -294,7 +294,7 @@ function spellCodes(
     }),
   ];
   if (!isHalf) return { nodes, constants: operands };
-  // As f16, the scales of small weights would lose bits.
+  // The division by 127 follows the product, because the scales of small weights would lose bits in f16.
   const unit: Tensor = {
     ...{ name: `${output}/unit`, dtype, shape: [], rest: [] },
     data: { kind: "memory", bytes: new Uint8Array(Float16Array.of(1 / 127).buffer) },

@@ -1,7 +1,7 @@
 /**
  * Fits the weights of products to a GPU. Matrices that are larger than a buffer may be are divided by output columns,
- * and the results of the parts are concatenated. Matrices whose width kernels cannot load as vectors are padded, also
- * those of the CPU.
+ * and the results of the parts are concatenated. Matrices whose rows kernels cannot load as vectors are padded, for a
+ * GPU and for the CPU.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
 } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 
-/** The columns of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
+/** The number of columns of each part but the last is a multiple of this, so that kernels can load rows as vectors. */
 const ROW_MULTIPLE = 64;
 
 /** The nodes that replace a node. */
@@ -170,11 +170,12 @@ export function readTiedTable(cut: GraphCut): GraphCut {
 const VECTOR = 4;
 /** From this opset on, the sizes of a `Split` are an input. */
 const OPSET = 13;
-/** Matrices of fewer bytes are not padded. */
+/** Plain matrices of fewer bytes are not padded. */
 const MIN_BYTES = 32 * 1024;
 
 /**
- * Appends outputs of zeros to products until their number is a multiple of 4, and drops their results.
+ * Gives products additional outputs, with weights of 0, until the number of outputs is a multiple of 4. The results of
+ * the additional outputs are dropped.
  *
  * @param opType products with plain matrices `[k, n]`, or with quantised ones.
  */
@@ -212,7 +213,10 @@ export function padProducts(
   return withGraph(model, { nodes, initializers });
 }
 
-/** Pads a product's constants, which are its inputs from the second on. @returns none if it stays as it is. */
+/**
+ * Pads a product's constants, which are its inputs from the second on. @returns an empty list if the product is not
+ * padded.
+ */
 function padConstants(
   index: GraphIndex,
   node: Node,
@@ -228,7 +232,7 @@ function padConstants(
   return [sliceColumns(weights, { from: 0, to: width })];
 }
 
-/** Appends zeros to a constant of `n` outputs, for more of them. */
+/** Appends zeros to a constant of `n` outputs, so that it is for `width` outputs. */
 function appendZeros(
   source: Tensor,
   { n, width }: { readonly n: number; readonly width: number },

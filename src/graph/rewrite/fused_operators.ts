@@ -99,7 +99,7 @@ interface Fused {
   /** The node that replaces the sum. */
   readonly node: Node;
   readonly sum: Node;
-  /** The node that adds a bias, which is fused too. */
+  /** The node that adds a bias, if that is fused too. */
   readonly bias: Node | undefined;
 }
 

@@ -27,7 +27,7 @@ import { countElements, countStoredBytes } from "../file/tensor.ts";
 
 /** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
-/** Numbers of tokens for which the nodes are evaluated. A number of heads can only equal one of them. */
+/** Numbers of tokens for which the nodes are evaluated. The number of heads can equal only one of the two. */
 const NUM_TOKENS = [5, 7] as const;
 /** Maximum number of outputs per original output, if heads of keys and values are repeated. */
 const MOST_REPEATED = 4;
@@ -134,7 +134,8 @@ function listMoves(index: GraphIndex, tensor: string): Node[] {
 /**
  * Finds the tensors into which moves divide the outputs of a product: whole heads, and tensors that other nodes read.
  *
- * @returns `undefined` if the outputs are in this order already, or if a part differs from token to token.
+ * @returns `undefined` if the outputs are already in the order of these tensors, or if a part differs from token to
+ * token.
  */
 function findDivision(
   index: GraphIndex,
@@ -186,7 +187,7 @@ function findDivision(
   const parts = tensors.map((tensor) => readPart(runs.map((run) => run.value(tensor)), tensor));
   if (parts.includes(undefined)) return undefined;
   const columns = parts.flatMap((part) => part!.columns);
-  // Nodes that take parts all read the product itself, so that its rows are already divided in place.
+  // If all nodes that take parts read the product itself, its rows are already divided in place.
   const isOfRows = moves.every(({ opType, inputs }) => !TAKING.has(opType) || inputs[0] === output);
   const isOrdered = isOfRows && columns.every((column, i) => column === i);
   const isTooLong = columns.length > MOST_REPEATED * numOutputs;

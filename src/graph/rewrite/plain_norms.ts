@@ -95,8 +95,8 @@ function findNorm(index: GraphIndex, node: Node): PlainNorm | undefined {
 }
 
 /**
- * Matches the length or the root mean square of `input`, or one divided by it as a power, unless a constant vector
- * scales the norm afterwards.
+ * Matches the length or the root mean square of `input`, or the inverse of one of these, written as a power. A root
+ * mean square is not matched if a constant vector scales the norm afterwards.
  */
 function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | undefined {
   const node = index.producers.get(root);

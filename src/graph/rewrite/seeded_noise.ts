@@ -155,7 +155,9 @@ function findKind({ domain, opType }: Node): keyof typeof TABLES | undefined {
   return opType === "RandomUniform" || opType === "RandomUniformLike" ? "uniform" : undefined;
 }
 
-/** Makes the nodes that replace a random operator. They take as many elements of a table as its output has. */
+/**
+ * Makes the nodes that replace a random operator. They take as many elements of a table as the operator's output has.
+ */
 function lookUp(
   node: Node,
   { kind, number }: { readonly kind: keyof typeof TABLES; readonly number: number },

@@ -86,7 +86,9 @@ const spellGatedNorm: Speller = (node, spelled, probes) => {
   spelled.add("Mul", [silu, joined], {}, node.outputs[0]);
 };
 
-/** Joins rows that are written over the neighbouring rows of a tensor to the others: PyTorch's `slice_scatter`. */
+/**
+ * Concatenates new rows with the rows of a tensor before and after those that they replace: PyTorch's `slice_scatter`.
+ */
 const spellSliceScatter: Speller = ({ inputs, outputs }, spelled, probes) => {
   const [whole, indices, updates] = inputs as [string, string, string];
   const values = probes.short().map((run) => run.value(indices));
@@ -106,7 +108,10 @@ const spellSliceScatter: Speller = ({ inputs, outputs }, spelled, probes) => {
   spelled.add("Concat", parts, { axis: 0 }, outputs[0]);
 };
 
-/** Negates the sines of a rotation, rather than the first halves of heads (nanochat), which is what kernels compute. */
+/**
+ * Negates the second halves of heads and the sines, rather than the first halves (nanochat). Kernels compute this
+ * rotation.
+ */
 const spellRotation: Speller = ({ inputs, outputs }, spelled, { index }) => {
   for (const [name, sin] of [inputs, inputs.toReversed()] as [string, string][]) {
     const joined = index.onlyConsumer(name) && index.producers.get(name);

@@ -10,7 +10,10 @@ import type { Graph, Node, Tensor } from "../file/proto.ts";
 import { makeNode } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** Where the function is evaluated. The first three numbers give its factors, all of them prove it. */
+/**
+ * Numbers at which the function is evaluated. The results of the first three give the factors, which the results of all
+ * must fit.
+ */
 const SAMPLES = [1, 2, -1, -30, -8, -3, -0.5, -0.1, -0.01, 0, 0.01, 0.1, 0.5, 3, 8, 30];
 
 /** Largest error at a sample, in relation to its terms: graphs limit numbers close to 0, and round factors. */
@@ -51,7 +54,7 @@ function findInput(node: Node, probes: Probes): string | undefined {
     : undefined;
 }
 
-/** Finds the factors of a function; `undefined` if it is none of this kind. */
+/** Finds the factors of a function; `undefined` if it is not an xIELU. */
 function findFactors(probes: Probes, input: string, output: string): Factors | undefined {
   const run = probes.at(SHORT_LENGTHS[0]);
   const { dtype } = run.value(input)!;

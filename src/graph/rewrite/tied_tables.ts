@@ -1,5 +1,5 @@
 /**
- * Tables that a graph computes from constants before it looks up rows: replaces them by constants.
+ * Replaces tables that a graph computes from constants, before it looks up rows in them, by constants.
  *
  * @module
  */
@@ -156,7 +156,7 @@ function transposeConstant(index: GraphIndex, node: Node): Tensor | undefined {
   return isFloat && isTable ? { ...source, ...transposeMatrix(source), name: output } : undefined;
 }
 
-/** Replaces copies of constants by the constants. PyTorch's exports copy one to share it between layers. */
+/** Replaces copies of constants by the constants. PyTorch's exports copy a constant to share it between layers. */
 export function readOriginals(graph: Graph): Graph {
   const originals = new Map(graph.initializers.map(({ name }) => [name, name]));
   const outputs = new Set(graph.outputs.map(({ name }) => name));

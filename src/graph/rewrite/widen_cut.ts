@@ -40,8 +40,8 @@ const [FLOAT16, FLOAT32] = [toDtypeCode("float16"), toDtypeCode("float32")];
  * Converts constants, and tensors that cross between segments, to f32. The inputs of the cut are unchanged.
  *
  * @returns the cut itself if nothing in it is f16, or if a segment cannot be widened: a node other than a cast may
- * create f16 tensors, a node has a nested graph, a large table is not only read by lookups, or its matrices would
- * exceed {@linkcode MAX_MATRIX_BYTES}.
+ * create f16 tensors, a node has a nested graph, a large table is not only read by lookups, or the segment's matrices
+ * would exceed {@linkcode MAX_MATRIX_BYTES}.
  */
 export function widenCut(cut: GraphCut): GraphCut {
   const hasHalves = cut.segments.some(({ outputs, model: { graph } }) =>

@@ -1,7 +1,7 @@
 /**
  * Recurrences that a graph has as operators: causal convolutions, and linear attention. A causal convolution is
  * `CausalConvWithState`, or a `Conv` over the state and the tokens of the step. Linear attention is `LinearAttention`;
- * one that runs token by token is found by `find_scan.ts`.
+ * if it runs token by token, `find_scan.ts` finds it.
  *
  * @module
  */
@@ -32,8 +32,8 @@ export interface FoundState {
   /** The tensor that holds its result. */
   readonly output: string;
   /**
-   * Permutations of the operands to `[1, tokens, …]`, and of the result from that to the graph's layout; `undefined` or
-   * absent if they already have that layout.
+   * Permutations of the operands to `[1, tokens, …]`, and of the result from there to the graph's layout. If none is
+   * needed, it is `undefined` or absent.
    */
   readonly operandOrders?: readonly (readonly number[] | undefined)[];
   readonly outputOrder?: readonly number[] | undefined;
@@ -86,7 +86,7 @@ export function findCausalConv(node: Node, search: StateSearch): FoundState | un
   };
 }
 
-/** `Conv(Concat(state, x))`, possibly followed by nodes `Slice` that keep only the results for the step's tokens. */
+/** `Conv(Concat(state, x))`, possibly followed by `Slice` nodes that keep only the results for the step's tokens. */
 export function findSpelledOutConv(node: Node, search: StateSearch): FoundState | undefined {
   const { index } = search;
   const joined = node.opType === "Conv" ? index.producers.get(node.inputs[0]!) : undefined;
@@ -122,7 +122,7 @@ export function findSpelledOutConv(node: Node, search: StateSearch): FoundState 
 }
 
 /**
- * The tensor that holds a `Conv`'s result for each token of the step, and for no others.
+ * The tensor that holds a `Conv`'s result for each token of the step, and for no other tokens.
  *
  * @throws {Refusal} when there is none.
  */

@@ -1,8 +1,9 @@
 /**
  * Linear attention that runs token by token in a `Scan`, as PyTorch exporters write the gated delta rule and Mamba-2.
  *
- * The nodes of the body are not matched. Instead the body is evaluated once on known numbers. For one assignment of its
- * inputs to queries, keys, values, decay and rates, the results must be those of a linear attention.
+ * The nodes of the body are not matched. Instead the body is evaluated once on known numbers. There must be an
+ * assignment of its inputs to queries, keys, values, decay and rates for which the results are those of a linear
+ * attention.
  *
  * @module
  */
@@ -74,7 +75,7 @@ function tokensSecond(axis: number, rank: number): number[] | undefined {
   return [others[0]!, axis, ...others.slice(1)];
 }
 
-/** Irregular numbers between 0.1 and 0.9, which are valid decays and valid logarithms of decays. */
+/** Irregular numbers between 0.1 and 0.9, which can serve as decays and as logarithms of decays. */
 function makeNumbers(length: number, seed: number): Float64Array {
   return Float64Array.from(
     { length },
@@ -82,7 +83,7 @@ function makeNumbers(length: number, seed: number): Float64Array {
   );
 }
 
-/** Evaluates the body; `undefined` if that is not possible, or if its state is not three-dimensional. */
+/** Evaluates the body; `undefined` if that is not possible, or if its state is not `[1, heads, rows, columns]`. */
 function measure(node: Node, scan: Scan, { index, probes }: StateSearch): Measured | undefined {
   const { body, inputs, outputs, numStates, inputAxes } = scan;
   if (numStates !== 1 || outputs.length !== 2) return undefined;
