@@ -44,7 +44,7 @@ export interface AlignedText {
   readonly numTokens: number;
   /** Number of keys that tokens may be aligned with, counted from the first one in the cache. */
   readonly numKeys: number;
-  /** Index of the text's first block of keys in the cache; the others follow it. */
+  /** Index of the text's first block of keys in the cache. The text's blocks are consecutive. */
   readonly firstBlock: number;
 }
 
@@ -84,9 +84,9 @@ interface LayerKernels {
   readonly weigh: Kernel<typeof WEIGHTS>;
 }
 
-/** Aligns texts on the GPU. All memory is allocated in the constructor, for the weights of one layer at a time. */
+/** Aligns texts on the GPU. All memory is allocated in the constructor; layers share the memory for weights. */
 export class Alignment {
-  /** f32 `[numTokens, numKeys]`, after all layers are encoded. */
+  /** f32 `[numTokens, numKeys]`: the alignment of the text that was encoded last. */
   readonly result: GPUBuffer;
   readonly #gpu: GpuContext;
   readonly #layers: readonly LayerKernels[];
@@ -141,7 +141,7 @@ export class Alignment {
     pass.end();
   }
 
-  /** Frees its buffers; work submitted before still runs. */
+  /** Frees the buffers. Work that has been submitted still runs. */
   dispose(): void {
     for (const buffer of [this.result, this.#weights, this.#text]) buffer.destroy();
     for (const { heads } of this.#layers) heads.destroy();

@@ -6,7 +6,7 @@
 //   q          elem [tokens, Q_STRIDE * 4]
 //   k_cache    elem [blocks, KV_HEADS, BLOCK_SIZE, HEAD_FOURS * 4], the text's blocks one after the other
 //   weights    f32 [heads wanted, tokens, keys]
-//   alignment  f32 [tokens, keys], added to
+//   alignment  f32 [tokens, keys]; each layer adds to it
 
 struct Text {
   tokens: u32,

@@ -18,7 +18,7 @@ override HAS_SINKS: bool;
 override HAS_SLOPES: bool;
 
 const LOG2_E = 1.4426950408889634;
-// Used in place of minus infinity, which WGSL need not support.
+// Used in place of minus infinity, for which WGSL guarantees no results.
 const LOWEST = -1e30;
 
 // A part of one sequence's attention. Its rows are pairs (query token, head of the group), ordered by token.
@@ -27,10 +27,10 @@ struct Item {
   first_position: u32,
   row_start: u32,
   num_rows: u32,
-  // The range of its keys; for a reduction, the range of slots to combine.
+  // The range of the item's keys; for a reduction, the range of slots to combine.
   start: u32,
   end: u32,
-  // Location of the sequence's keys: offset of its block table in the step's words, or the row of the first key.
+  // Where the sequence's keys are: the offset of its block table in the step's words, or the row of its first key.
   keys_at: u32,
   // Slot for a partial result; NO_SLOT if the result is complete.
   slot: u32,
@@ -58,12 +58,12 @@ fn to_exponents(products: vec4<f32>) -> vec4<f32> {
   if (SOFTCAP == 0.0) {
     return products * (PRODUCT_SCALE * LOG2_E);
   }
-  // tanh(x) = 1 - 2 / (exp(2x) + 1) does not overflow, as some built-in versions do.
+  // tanh(x) is computed as 1 - 2 / (exp(2x) + 1), because some built-in versions overflow.
   let capped = 1.0 - 2.0 / (exp2(products * (2.0 * LOG2_E * PRODUCT_SCALE)) + 1.0);
   return capped * (SOFTCAP * LOG2_E);
 }
 
-// 2 to the power of each exponent, relative to the largest. Masked keys get 0, even if no other key was seen.
+// 2 to the power of (exponent - largest). Masked keys get 0, even if no other key was seen.
 fn to_weights(exponents: vec4<f32>, largest: vec4<f32>) -> vec4<f32> {
   return select(vec4<f32>(), exp2(exponents - largest), exponents > vec4<f32>(LOWEST));
 }

@@ -25,7 +25,8 @@ export interface ItemOptions {
   readonly group: number;
   readonly rowsPerItem: number;
   /**
-   * Lets an item take several heads when a sequence has few rows; there are still at least as many items as threads.
+   * Lets an item take several heads when a sequence has few rows. About one item per thread remains, if there are that
+   * many heads.
    */
   readonly joins?: { readonly numThreads: number };
 }

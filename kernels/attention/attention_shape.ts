@@ -34,13 +34,13 @@ export interface AttentionTiling {
   /** Absent if workgroup memory is too small for a tile. */
   readonly tile?: TileTiling | undefined;
   /**
-   * A sequence with at most this many rows is computed by the decode kernel, which takes few rows per workgroup; others
-   * are tiled.
+   * A sequence with at most this many rows is computed by the decode kernel, which takes few rows per workgroup; other
+   * sequences are tiled. The limit does not apply to sequences with a field `isDecoding`.
    */
   readonly maxDecodedRows: number;
-  /** Number of decode workgroups that keep the device busy. With fewer, key ranges are split. */
+  /** Number of decode workgroups that keep the device busy. If there are fewer, key ranges are split. */
   readonly targetWorkgroups: number;
-  /** A range with fewer keys is not split. */
+  /** Minimum number of keys in each part of a split range, except the last part. */
   readonly minSplitKeys: number;
 }
 
@@ -61,8 +61,8 @@ const TILES = [
   { rows: 4, quads: 1, threadsPerRow: 8, keysPerThread: 1, isUnpacked: false },
 ] as const satisfies TileTiling[];
 /**
- * Tiles that a graphics card tries first: eight rows per thread share its loads. Keys and values are stored as f32,
- * since unpacking f16 is slow.
+ * Tiles that are tried first on graphics cards: each load of a thread serves eight rows. Unpacked tiles hold keys and
+ * values as f32, since unpacking f16 is slow.
  */
 const CARD_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: true },
@@ -79,7 +79,7 @@ const HALF_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false, isHalf: true },
 ] as const satisfies TileTiling[];
 
-/** Chooses the tiling for a paged cache: {@linkcode chooseTiling}, with {@linkcode HALF_TILES} where they fit. */
+/** Like {@linkcode chooseTiling}, for a paged cache: takes {@linkcode HALF_TILES} where they fit. */
 export function choosePagedTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   const tiling = chooseTiling(gpu, shape);
   if (gpu.isFallbackAdapter || !gpu.hasF16 || shape.elem !== "f16") return tiling;
@@ -120,8 +120,8 @@ function chooseForCard(gpu: GpuContext, shape: HeadShape): AttentionTiling {
 function chooseFallback(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   // For large heads, queries and sums of eight rows would exceed 16 KiB.
   const rows = spreadRows(shape, shape.headSize > 128 ? 4 : 8);
-  // A load costs far more than a product. With fewer threads per row, each thread's load serves more products, as long
-  // as its sums fit into registers.
+  // A load costs far more than a product. With fewer threads per row, each load serves more products, as long as the
+  // thread's sums fit into registers.
   const threadsPerRow = shape.headSize > 64 ? 8 : shape.headSize > 32 ? 4 : 2;
   const tiles = TILES.map((tile) => ({
     ...tile,
@@ -137,7 +137,7 @@ function chooseFallback(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   };
 }
 
-/** Distributes the rows of a token evenly over as few workgroups as can hold them, with at most `most` rows each. */
+/** Rows per workgroup, at most `most`, if a token's rows are divided evenly among as few workgroups as possible. */
 function spreadRows({ heads, kvHeads }: HeadShape, most: number): number {
   const group = heads / kvHeads;
   return Math.ceil(group / Math.ceil(group / most));
@@ -179,7 +179,7 @@ export function checkShape(shape: AttentionShape): void {
 
 /** Bytes of the scale that one head of one token has in a cache of 8 bits. */
 const SCALE_BYTES = 4;
-/** Number of elements that a workgroup of `kv_write` holds; a head must fit. */
+/** Number of elements that a workgroup of `kv_write` takes, which must be whole heads. */
 const WRITTEN_ELEMENTS = 256;
 
 /** The blocks in which layers store keys and values. Their number may grow. */
@@ -212,7 +212,7 @@ export function cacheSource({ isQuantized = false }: CachedHead): string {
   return expand(cacheTemplate, { IS_QUANTIZED: isQuantized });
 }
 
-/** Distance from a head of a token to the next one's, in units of `cached`. */
+/** Distance in the cache from one token's head to the next token's, in units of `cached`. */
 export function cacheStride({ headSize, isQuantized }: CachedHead): number {
   return headSize / 4 + (isQuantized ? 1 : 0);
 }

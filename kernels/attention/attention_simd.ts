@@ -110,7 +110,7 @@ export class SimdAttention {
   }
 
   /**
-   * Writes the keys and values of the layer's inputs into its cache, and attends. The inputs are consumed.
+   * Writes the keys and values of the layer's inputs into its cache, and attends. The inputs are changed.
    *
    * @returns f32 `[numTokens, heads * headSize]`, valid until the layer runs again.
    */

@@ -3,8 +3,8 @@
  * FlashAttention-2 (Dao, 2023), wherever the keys are stored. Attention with few queries over many keys follows
  * Flash-Decoding (Dao et al., 2023).
  *
- * All inner loops and per-thread arrays are unrolled, because naga adds a counter to each loop and a bounds check to
- * each index: drivers then neither unroll loops nor keep arrays in registers.
+ * Inner loops and per-thread arrays are unrolled, because naga adds a counter to each loop and a bounds check to each
+ * index, so that drivers neither unroll loops nor keep arrays in registers.
  *
  * @module
  */
@@ -40,8 +40,8 @@ export interface TileTiling {
   /** Whether workgroup memory holds keys and values in f32, whatever the type of the tensors. */
   readonly isUnpacked: boolean;
   /**
-   * Whether products are computed in f16: eight elements or keys are added in f16, and the results in f32. `four` must
-   * then be an f16 vector, and a tile must have at least eight keys.
+   * Whether products are computed in f16. Up to eight products are added in f16, and these sums in f32. `four` must then
+   * be an f16 vector, and a tile must have at least eight keys.
    */
   readonly isHalf?: boolean;
 }
@@ -101,7 +101,7 @@ export function tileBytes(headFours: number, fourBytes: number, tiling: TileTili
 
 /** Number of vec4s of keys that a thread loads at once. */
 const DECODE_LOADS = 8;
-/** Bytes of the outputs that are combined at a time. */
+/** The outputs that are combined at a time take at most this many bytes, or are a single row. */
 const JOINED_BYTES = 8192;
 
 /** The work of one workgroup with few queries. All fields but `rows` are powers of two. */
@@ -115,15 +115,15 @@ export interface DecodeTiling {
   /** Number of threads that share a value; divides `threads`. */
   readonly threadsPerValue: number;
   /**
-   * Whether queries are rounded to 15 bits when keys are in 8 bits, for devices with instructions for integer dot
-   * products.
+   * Whether queries are rounded to two integers of 8 bits (16 bits together) when keys are in 8 bits, for devices with
+   * instructions for integer dot products.
    */
   readonly roundsQueries?: boolean | undefined;
 }
 
 /**
- * The declarations and the entry point of `paged_attention_decode`. It takes less than 16 KiB of workgroup memory with
- * the tilings of attention_shape.ts.
+ * The declarations and the entry point of `paged_attention_decode`. With the tilings of attention_shape.ts, the kernel
+ * takes less than 16 KiB of workgroup memory.
  */
 export function decodeSource(
   headFours: number,

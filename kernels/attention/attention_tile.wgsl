@@ -4,16 +4,16 @@
 // staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows. For the scores
 // each takes every $LANES-th key, and for the output every $LANES-th vec4 of the head.
 //
-// The including shader declares `q` and `out`, and functions that locate keys and values and say which of them a query
-// sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`, `slope`.
+// The shader that includes this template declares `q` and `out`, and functions that load keys and values (`load_key`,
+// `load_value`), say which keys a query sees (`first_key`, `end_key`), and read a head's constants (`sink`, `slope`).
 
 const TILE_THREADS = $(THREADS)u;
 
-// Queries, indexed by vec4 of the head and by the thread's rows; then by element and group of four rows.
+// Queries. The outer index is vec4 of the head and block of rows; the inner one is element and group of four rows.
 var<workgroup> q_tile: array<array<four, $(4 * QUADS)>, $(FOURS * BLOCKS)>;
-// Keys, then values, by position. One vec4 of padding keeps threads off each other's memory banks.
+// Keys, then values, by position. One vec4 of padding per key avoids conflicts of memory banks.
 var<workgroup> kv_tile: array<$STAGED, $(KEYS * STRIDE)>;
-// Weights, indexed by key and by the thread's rows, four rows side by side.
+// Weights. The outer index is key and block of rows; the inner one is the group of four rows.
 var<workgroup> weights: array<array<$VECTOR, $QUADS>, $(KEYS * BLOCKS)>;
 var<workgroup> reduced: array<array<vec4<f32>, $QUADS>, $THREADS>;
 
@@ -73,7 +73,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   // workgroup.
   let first_seen = first_key(query_position(item, 0u));
   let key_start = first_seen / $(KEYS)u * $(KEYS)u;
-  // Keys from this one on are seen by all rows.
+  // Keys from this one up to `end_of_all` are seen by all rows.
   let first_of_all = first_key(query_position(item, last_row));
   let end_of_all = end_key(item, query_position(item, 0u));
   //# for q in 0..QUADS
@@ -111,8 +111,8 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   //# end
 
   // If a thread's part of a tile is small, it is prefetched into registers: values while scores are computed, and the
-  // next tile's keys while outputs are. Keys before `first_seen` are replaced by that key, and keys from `key_end` on
-  // by the last one, since memory there may hold NaN or another sequence's keys.
+  // next tile's keys while outputs are computed. Positions before `first_seen`, and from `key_end` on, are replaced by
+  // the nearest position between the two, since memory there may hold NaN or another sequence's keys.
   //# if KEEPS_LOADS
   let first = thread;
   //# for n in 0..LOADS

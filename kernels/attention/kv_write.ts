@@ -73,7 +73,7 @@ export interface KvWriteTensors {
   readonly vCache: GPUBuffer;
   /** f32 `[positions, 2, size / 2]`, or one row per token; present if heads are rotated. See {@linkcode joinAngles}. */
   readonly angles?: GPUBuffer | undefined;
-  /** elem `[numTokens, heads * headSize]`: the normalised and rotated queries; needed if either is requested. */
+  /** elem `[numTokens, heads * headSize]`: the result for queries; needed if queries are normalised or rotated. */
   readonly qOut?: GPUBuffer | undefined;
   /**
    * A uniform with the norms' factors, those of queries before those of keys: f32 `[2, headSize]`, or `[heads +

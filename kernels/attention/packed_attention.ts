@@ -43,8 +43,8 @@ export interface PackedTensors {
 }
 
 /**
- * The words of an `Item` of attention_common.wgsl: first row of queries, 0, first row of the tile, rows, 0, keys, row
- * of the first key, 0.
+ * Number of words in an `Item` of attention_common.wgsl: first row of queries, 0, first row of the tile, rows, 0, keys,
+ * row of the first key, 0.
  */
 const ITEM_WORDS = 8;
 
@@ -122,7 +122,7 @@ const BINDINGS = {
  *
  * over the keys `j` of `t`'s sequence, or those at most `window` away from `t`. Sums are f32 for any element type. One
  * workgroup takes a tile of rows of one sequence and one KV head. Rows that belong to no sequence are neither read nor
- * written. Head sizes must be 8 to 256, and head sizes, strides and offsets multiples of 4; others are refused.
+ * written. Head sizes must be multiples of 4 from 8 to 256, and strides and offsets multiples of 4.
  */
 export class PackedAttention {
   readonly #batch: PackedBuffer;

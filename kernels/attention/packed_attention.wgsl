@@ -12,7 +12,7 @@ override K_STRIDE: u32;
 override K_OFFSET: u32;
 override V_STRIDE: u32;
 override V_OFFSET: u32;
-// Number of keys that a query sees on either side of its own; 0 for all.
+// Number of keys that a query sees on either side of its own position; 0 for all.
 override WINDOW: u32;
 
 fn load_key(item: Item, position: u32, kv_head: u32, column: u32) -> four {

@@ -139,7 +139,7 @@ export class SimdPackedAttention {
     arena.grow(this.#memory);
   }
 
-  /** A layer's inputs for this batch. The arrays are new for each batch, since the memory may have been replaced. */
+  /** A layer's inputs for this batch. The arrays are new for each batch, since the memory may have grown. */
   inputs(layer: number): PackedInputs {
     const { isPacked, q, k, v } = this.#layers[layer]!;
     const offsets = this.#offsets!;
@@ -197,7 +197,7 @@ export class SimdPackedAttention {
   }
 }
 
-/** A key for the division into items: layers with equal keys share it. */
+/** A key for the items of a layer: layers with equal keys share them. */
 function formatHeads({ heads, kvHeads }: HeadShape): string {
   return `${heads} on ${kvHeads}`;
 }

@@ -35,7 +35,8 @@ export interface AttentionParams {
   /** Whether a bias by distance (ALiBi) is added to the scores, after the soft cap. */
   readonly hasSlopes: boolean;
   /**
-   * Distances in elements, both multiples of 4: from one token's queries to the next token's, and to the first head.
+   * Distance from one token's queries to the next token's, and from a token's row to its first head, in elements.
+   * Both are multiples of 4.
    */
   readonly queryStride: number;
   readonly queryOffset: number;
@@ -74,8 +75,9 @@ const REDUCE = { step: "read", partials: "read", sinks: "read", out: "read_write
  *
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group]) + slope[h] * (j - t)) * v[j, h / group]`
  *
- * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Sums are f32 for any element type. Head
- * sizes must be multiples of 4 from 8 to 256; others are refused when the step buffer is made.
+ * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Sums are f32, except for f16 prompts on
+ * graphics cards, where up to eight products are first added in f16. Head sizes must be multiples of 4 from 8 to 256;
+ * others are refused when the step buffer is made.
  */
 export class PagedAttention {
   readonly #step: StepBuffer;
@@ -132,7 +134,7 @@ export class PagedAttention {
   /** Appends the attention for the step that was written last: one dispatch for each kind of work item in it. */
   encode(pass: ComputePass, tensors: AttentionTensors): void {
     const { plan, words, partials, shape } = this.#step;
-    // Every binding needs a buffer; without sinks or slopes it is not read.
+    // Every binding needs a buffer; those of absent sinks or slopes are not read.
     const { sinks = words, slopes = words } = tensors;
     const inputs = { ...tensors, step: words, sinks, slopes };
     if (plan.numPrefillItems > 0) {

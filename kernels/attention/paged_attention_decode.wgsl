@@ -1,11 +1,11 @@
 // Paged attention with few queries over many keys, after Flash-Decoding (Dao et al., 2023): see
 // attention_source.ts.
 //
-// One workgroup takes up to $ROWS rows of one item, its range of keys, and one KV head, in tiles of $KEYS keys. For the
-// scores, $LANES threads share a key, and each computes all rows. For the output, $VALUE_LANES threads share a value.
-// They form a group, which takes every $GROUPS-th key of the tile and has a running softmax of its own; the groups are
-// combined at the end. The keys and values of a tile are loaded together: with few queries, a GPU mostly waits for
-// memory.
+// One workgroup takes up to $ROWS rows of one item for one KV head, and processes the item's range of keys in tiles of
+// $KEYS. For the scores, $LANES threads share a key, and each computes all rows. For the output, $VALUE_LANES threads
+// share a value. They form a group, which takes every $GROUPS-th key of the tile and has a running softmax of its own;
+// the groups are combined at the end. The keys and values of a tile are loaded together: with few queries, a GPU mostly
+// waits for memory.
 //
 // An item without a slot covers all keys of its rows and writes the output. Other items write partial results, which
 // paged_attention_reduce combines.
@@ -24,8 +24,8 @@ const FLOOR = -1e29;
 
 var<workgroup> q_tile: array<array<vec4<f32>, $ROWS>, $FOURS>;
 //# if IS_ROUNDED
-// Queries as rounded multiples of a unit, 1/127 of their row's largest value, and the remainders as multiples of 1/254
-// of that unit. A word holds four of either.
+// Queries in two parts: rounded multiples of a unit, which is 1/127 of the largest magnitude in the row, and the
+// remainders as multiples of 1/254 of the unit. Each word holds one part of four elements.
 var<workgroup> q_rounded: array<array<vec2<u32>, $ROWS>, $FOURS>;
 // 1/127 of the largest magnitude in a row's query, by row.
 var<workgroup> q_units: array<f32, $ROWS>;
@@ -264,7 +264,7 @@ fn paged_attention_decode(
     row_largest[$(row)u] = all_largest$row;
     //# end
   }
-  // Each pass combines as many rows as fit into memory.
+  // Each pass combines as many rows as fit into `scratch`.
   //# for pass in 0..PASSES
   //# if pass
   workgroupBarrier();

@@ -9,8 +9,8 @@ import { decodeKeys } from "./attention_source.ts";
 /** The sequences of a step, such as a `StepBatch` of the decoder. */
 export interface PackedStep {
   /**
-   * Ids or objects. An object's `isDecoding`, if present, says whether its token was generated rather than part of a
-   * prompt.
+   * Ids or objects. An object's `isDecoding`, if present, says whether the sequence's token was generated rather than
+   * part of a prompt.
    */
   readonly sequences: ArrayLike<object | number>;
   readonly numTokens: number;
@@ -20,7 +20,7 @@ export interface PackedStep {
   readonly anglePositions?: Int32Array | undefined;
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
-  /** i32 `[sequences]`: number of keys that each sequence sees after this step. */
+  /** i32 `[sequences]`: number of keys of each sequence, including those of this step. */
   readonly kvLengths: Int32Array;
   /** i32 `[sequences, maxBlocksPerSequence]`. */
   readonly blockTables: Int32Array;
@@ -36,7 +36,7 @@ export function stepInPool(step: PackedStep, pool: number): PackedStep {
   return pool === 0 ? step : { ...step, blockTables: step.windowTables![pool - 1]! };
 }
 
-/** Returns a step with the tokens `first` to `end` of another one. The tokens before `first` must have run already. */
+/** Returns the part of a step with the tokens `[first, end)`. The tokens before `first` must have run already. */
 export function sliceStep(step: PackedStep, first: number, end: number): PackedStep {
   const { queryStarts, kvLengths, maxBlocksPerSequence } = step;
   const numSequences = step.sequences.length;
@@ -71,13 +71,13 @@ export interface StepLimits {
 }
 
 /**
- * Words at the beginning: offsets of the rows of angles, the slots, and the prefill, decode and reduce items. They are
- * counted from the end of the header, where `words` of the shader's `Step` begins.
+ * Number of words at the beginning: offsets of the rows of angles, the slots, and the prefill, decode and reduce items.
+ * Offsets are counted from the end of the header, where `words` of the shader's `Step` begins.
  */
 const HEADER_WORDS = 5;
 /**
- * An item: first token, its position, first row, number of rows, first key or slot, end of keys or slots, block table,
- * slot.
+ * Number of words in an item: first token, its position, first row, number of rows, first key or slot, end of keys or
+ * slots, block table, slot.
  */
 const ITEM_WORDS = 8;
 const NO_SLOT = 0xffffffff;
@@ -117,8 +117,8 @@ export class StepPlan {
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
     // A sequence's last item may be partly full.
     const maxWhole = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decode.rows);
-    // A sequence is split only if it has fewer items than the target. Its splits are then at most the target plus one
-    // for each of its items.
+    // A sequence is split only if it has fewer items than the target. There are then at most as many parts as the
+    // target, plus one for each of the items.
     const mostSplit = maxSequences * this.#targetItems;
     this.maxSlots = mostSplit + Math.min(mostSplit, maxWhole);
     // Splitting adds at most `maxSlots` items, and as many reductions.

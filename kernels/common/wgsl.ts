@@ -9,7 +9,7 @@
  * - `//# for n in 0..COUNT` … `//# end`: repeats the lines between, with `n` from 0 to `COUNT - 1`
  * - `//# for e, n in x 0, y 1` … `//# end`: repeats them for each pair in a list of names and whole numbers
  * - `//# if NAME` … `//# else` … `//# end`: keeps the lines if the value is not 0; with `!NAME`, if it is 0
- * - `//# part load` … `//# end` names lines, and `//# put load from next` inserts them, with `next` in place of `from`
+ * - `//# part load` … `//# end` names lines, and `//# put load from next` inserts them, with `next` in place of `$from`
  * - `$name` and `$(n * COUNT + 1)` insert a value, or a whole number; a comparison `a < b` is 1 or 0
  *
  * @module

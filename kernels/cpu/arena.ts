@@ -13,7 +13,7 @@ export const MAX_MEMORY_BYTES = PAGE_BYTES * MAX_PAGES;
 /** Size of a cache line. */
 export const ALIGNMENT = 64;
 
-/** The use of a memory, for error messages, and the setting that limits it. */
+/** What a memory is for (in error messages), the setting that limits it, and how to allocate it. */
 interface MemoryUse {
   readonly what: string;
   readonly setting?: Setting;
@@ -27,7 +27,7 @@ interface MemoryUse {
 /** Initial content of a memory. */
 type Words = Float32Array | Uint32Array | Int32Array;
 
-/** Assigns addresses, then creates a memory of exactly that size, or grows one to it. */
+/** Assigns addresses, then creates a memory that is just large enough, or grows an existing one. */
 export class Arena {
   /** The next free address. Address 0 is reserved, and means "none". */
   #end = ALIGNMENT;

@@ -1,5 +1,5 @@
 /**
- * The WebAssembly module with the CPU's kernels, which the thread that owns a memory and its helpers instantiate.
+ * The WebAssembly module with the CPU's kernels. The thread that owns a memory and its helpers each instantiate it.
  *
  * @module
  */

@@ -76,7 +76,7 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
     try {
       help();
     } catch {
-      // The thread that runs the job repeats the part, and so gets the error itself.
+      // The thread that runs the job repeats the whole job, and so gets the error itself.
       Atomics.store(control, WORD.failed, 1);
     } finally {
       leave();

@@ -65,7 +65,7 @@ const MIN_FLOPS_POLLING = 1e5;
  * About 100 µs of polling. The work between two jobs of a step takes up to 40 µs, and waking a helper takes up to 50.
  */
 export const STEP_POLLS = 16_000;
-/** Number of polls of the gate before the caller sleeps. It waits at most for one part of each helper. */
+/** Number of polls of the gate before the caller sleeps. The caller waits at most for one part of each helper. */
 const SPINS = 20_000;
 /** After losing this many helpers, no more are started. */
 const MAX_LOSSES = 3;

@@ -13,7 +13,7 @@ export const WORD = {
   job: 0,
   /**
    * Number of helpers working on the job, plus a flag that says whether more may join. The job's words change only
-   * while it is 0.
+   * while the gate is 0.
    */
   gate: LINE,
   /** Number of the next part that nobody has taken. */

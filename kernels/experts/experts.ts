@@ -104,8 +104,9 @@ export class ExpertsScratch {
 }
 
 /**
- * For each row, let `p` be the router's probabilities from the row's logits, `E` the experts with the largest `p +
- * bias`, and `w` their probabilities, divided by their sum if the router normalises:
+ * For each row, let `p` be the router's probabilities from the row's logits, and `E` the experts with the largest `p +
+ * bias`. The weights `w` are the probabilities of these experts times the router's scale. If the router normalises,
+ * they are divided by the sum of these probabilities plus `epsilon`:
  *
  * `out[row] = sum over e in E of w[e] * (W2[e] · activated(W1[e] · x[row] + b1[e]) + b2[e])`
  *

@@ -71,7 +71,7 @@ fn weight_four(row: u32, at: u32) -> vec4<f32> {
 //# if IS_FIRST
 
 // With `g = min(gate, limit)` and `u = clamp(up, -limit, limit)`: `activate(g) * (u + beta)`, where SiLU is `g *
-// sigmoid(alpha * g)`. Without a gate: `activate(gate)`.
+// sigmoid(alpha * g)`. If the matrix is not gated, the result is `activate(gate)`.
 fn activated(gate: f32, up: f32) -> f32 {
   //# if IS_BOUNDED
   let g = min(gate, $LIMIT);

@@ -7,7 +7,7 @@
 @group(0) @binding(5) var<storage, read> routes: array<vec2<u32>>;
 @group(0) @binding(6) var<storage, read_write> out: array<$OUT>;
 
-// One float of padding keeps threads off each other's memory banks.
+// One float of padding avoids conflicts of memory banks.
 const STRIDE = $(LANES + 1)u;
 
 var<workgroup> sums: array<f32, $(ROWS * UNITS * (LANES + 1))>;
@@ -61,7 +61,7 @@ fn sum_at(unit: u32, r: u32) -> f32 {
       //# end
       //# for w in 0..CHUNK * BITS / 32
       //# if IS_NIBBLES
-      // The even levels of a word form one vec4, the odd ones another.
+      // The levels at even indices of a word form one vec4, those at odd indices another.
       let evens$w = vec4<f32>(x$(2 * w).xz, x$(2 * w + 1).xz);
       let odds$w = vec4<f32>(x$(2 * w).yw, x$(2 * w + 1).yw);
       //# for r in 0..ROWS

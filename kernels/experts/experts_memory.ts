@@ -23,8 +23,8 @@ export const STEP_WORDS = 2;
 const CHUNK = 32;
 const CHUNK_BYTES = 96;
 /**
- * Number of outputs in a part of the work, so that no thread waits long for another and the weights fit into the L2
- * cache.
+ * Number of outputs in a part of the work: few enough that no thread waits long for another, and that the weights fit
+ * into the L2 cache.
  */
 export const PART_OUTPUTS = 64;
 /** Pairs that are multiplied with a row of a matrix at a time. */
@@ -149,7 +149,7 @@ export function reserveScratch(
     Math.max(...all.map(computeSize));
   const pairs = most(({ topK }) => topK) * MAX_ROWS;
   const bytes = (count: number) => arena.reserve(Math.ceil(count / 4));
-  // Sums of both products for a tile.
+  // Sums for a tile: those of the gate's rows, and those of the rows that the gate multiplies.
   const perThreadBytes = 2 * TILE * PART_OUTPUTS * 4;
   return {
     node: arena.reserve(NODE_WORDS),

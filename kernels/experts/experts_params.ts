@@ -32,8 +32,8 @@ export interface RouterParams {
   /** A final factor on the weights. */
   readonly scale: number;
   /**
-   * Whether the last of equally likely experts is chosen, as ONNX Runtime's operators do, rather than the first, as
-   * `TopK` does.
+   * Whether the last of equally likely experts is chosen, as by ONNX Runtime's operators, rather than the first, as by
+   * `TopK`.
    */
   readonly prefersLast: boolean;
 }
@@ -44,8 +44,8 @@ export interface ExpertActivation {
   /** Factor inside SiLU's sigmoid. */
   readonly alpha: number;
   /**
-   * The order of the first matrix's rows: "gate" rows, which are activated, and "up" rows, which they are multiplied
-   * with, alternate or form two groups. If absent, there is no gate.
+   * The order of the first matrix's rows. The outputs of "gate" rows are activated, and multiplied with those of "up"
+   * rows. The two kinds of rows alternate, or each kind is one half. If absent, there is no gate.
    */
   readonly gate?: {
     readonly order: "interleaved" | "halves";

@@ -207,7 +207,7 @@ async function read(
   }
 }
 
-/** The chosen experts and their weights: `topK` per row, the most likely first. */
+/** The chosen experts and their weights: `topK` per row, the largest probability plus bias first. */
 interface Routes {
   readonly experts: Uint32Array;
   readonly weights: Float32Array;

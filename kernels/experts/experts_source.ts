@@ -50,7 +50,7 @@ export function countMostTiles({ topK, experts }: ExpertsParams, numRows: number
   return Math.ceil(pairs / TILE_ROWS) + Math.min(experts, pairs);
 }
 
-/** Number of words that the order of this many rows takes. */
+/** Number of words that the list of the pairs by expert takes for this many rows. */
 export function orderWords(params: ExpertsParams, maxRows: number): number {
   return ORDER_HEADER + countMostTiles(params, maxRows) * (1 + TILE_ROWS);
 }
@@ -100,7 +100,7 @@ function write(template: string, name: ProductName, params: ExpertsParams, own: 
     GATE: rows.gate,
     UP: rows.up,
     TOP_K: topK,
-    // The first product's rows are those of the step; the second product has one row for each of their experts.
+    // The first product reads the rows of the step; the second reads one row for each pair (row, one of its experts).
     PER_ROW: isFirst ? topK : 1,
     X_STRIDE: (isFirst ? x.stride : inner) / 4,
     X_OFFSET: isFirst ? x.offset / 4 : 0,

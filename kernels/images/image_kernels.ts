@@ -122,7 +122,7 @@ export class ResizeNormalize {
     }, workgroups(format.width, format.height));
   }
 
-  /** Frees its buffers; work submitted before still runs. */
+  /** Frees the buffers. Work that has been submitted still runs. */
   dispose(): void {
     this.#columns.dispose();
     this.#rows.dispose();
@@ -165,7 +165,7 @@ function workgroups(width: number, height: number): [number, number] {
 
 const SPAN_WORDS = 2;
 
-/** The resampling weights of an axis in device memory. It owns two buffers, which grow to the longest axis so far. */
+/** Keeps the resampling weights of an axis in two buffers, which grow to the longest axis so far. */
 class AxisTable {
   readonly #gpu: GpuContext;
   readonly #label: string;
@@ -193,7 +193,7 @@ class AxisTable {
     return { spans: this.#spans, weights: this.#weights };
   }
 
-  /** Frees its buffers; work submitted before still runs. */
+  /** Frees the buffers. Work that has been submitted still runs. */
   dispose(): void {
     this.#spans?.destroy();
     this.#weights?.destroy();
@@ -282,7 +282,7 @@ export class CompositeAlpha {
     }, [Math.ceil(width / COMPOSITE_WORKGROUP.WG_X), Math.ceil(height / COMPOSITE_WORKGROUP.WG_Y)]);
   }
 
-  /** Frees its buffers; work submitted before still runs. */
+  /** Frees the buffers. Work that has been submitted still runs. */
   dispose(): void {
     this.#columns.dispose();
     this.#rows.dispose();

@@ -21,7 +21,7 @@ export interface TensorFormat {
   readonly width: number;
   /** Height of the tensor. */
   readonly height: number;
-  /** The size to which the image is resized. It is put into the upper left corner, and the rest of the tensor is 0. */
+  /** Size of the resized image, which is put into the upper left corner. The rest of the tensor is 0. */
   readonly contentWidth: number;
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
@@ -68,9 +68,9 @@ const RGB = 3;
  *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
  *
  * for x and y within the format's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255 with Pillow's
- * arithmetic: models are trained on images that Pillow resized, which rounds after each of its two passes, and small
- * models are sensitive to that. A filter widens by the factor by which an image shrinks, so that every pixel counts
- * (antialiasing).
+ * arithmetic, which rounds after each of its two passes. Models are trained on images that Pillow resized, and small
+ * models are sensitive to the rounding. A filter widens by the factor by which an image shrinks, so that every pixel
+ * counts (antialiasing).
  *
  * @param image with any number of channels; grey becomes three equal channels.
  * @param output f32 `[3, height, width]` or `[height, width, 3]`, as the format says.
@@ -194,7 +194,7 @@ function placeMask(room: PixelRoom, width: number, { format, height }: RowsMask)
   const across = weighAxis(format.contentWidth, width, format.filter);
   const down = weighAxis(format.contentHeight, height, format.filter);
   const reserveRow = () => room.reserve(F32_BYTES * width);
-  // As many rows as a row of the image can depend on.
+  // As many rows as a row of the image can depend on; none if the mask is higher than the image.
   const numKept = height < format.contentHeight ? 0 : Math.min(down.stride, format.height);
   const sums = reserveRow();
   return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
@@ -247,7 +247,7 @@ function stretchThenBlend(
   };
 }
 
-/** Resizes the mask to the image's height first: less work if the mask shrinks, since each long row is resized once. */
+/** Resizes the mask to the image's height first: less work if the mask shrinks, since fewer rows are then stretched. */
 function shrinkThenStretch(
   { buffer }: PixelMemory,
   { sums, width, across, down }: PlacedMask,

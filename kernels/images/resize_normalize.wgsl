@@ -4,13 +4,13 @@
 //   output[c, y, x] = scale[c] · level(Σ_j weights[y, j] wide[rows[y].first + j, x, c]) + offset[c]    resize_normalize
 //
 // for x and y within the content, and 0 in the rest of the tensor. Sums are in f32, and rounded half up to 0…255, each
-// channel by itself; alpha is copied to `wide` but not used.
+// channel by itself; alpha is resized into `wide` but not used.
 //
 //   image    u32 [height, width]           red in the lowest byte
 //   columns  Span [contentWidth]
 //   rows     Span [contentHeight]
 //   weights  f32 [contentWidth or contentHeight, stride]    a row adds up to 1
-//   wide     u32 [height, contentWidth]    `resized` where it is read
+//   wide     u32 [height, contentWidth]    called `resized` in the second kernel
 //   output   f32 [images, 3, height, width] or [images, height, width, 3]; this image's begins at `start`
 //
 // An element of channel c lies at start + c · channel_step + (y · width + x) · pixel_step. Each invocation makes one

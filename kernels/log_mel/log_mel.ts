@@ -141,7 +141,7 @@ export class LogMel {
     this.#compress.encode(pass, { energies, rows: table, loudest, output }, [groups, rows.length]);
   }
 
-  /** Frees its buffers; work submitted before still runs. */
+  /** Frees the buffers. Work that has been submitted still runs. */
   dispose(): void {
     for (const buffer of Object.values(this.#buffers)) buffer.destroy();
   }

@@ -91,7 +91,7 @@ const COS_2 = -0.8090169943749475;
 const SIN_1 = 0.9510565162951535;
 const SIN_2 = 0.5877852522924731;
 
-// Transforms five numbers, of which number j is rotated by root * j.
+// Transforms five numbers, and multiplies result j by roots[root * j].
 fn transform5(at: u32, step: u32, root: u32, a: Quad, b: Quad, c: Quad, d: Quad, e: Quad) {
   let be = add(b, e);
   let cd = add(c, d);

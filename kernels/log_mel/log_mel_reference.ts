@@ -7,8 +7,8 @@
  *     mel[m, f]   = Σ_k F[m, k] power[k, f]
  *     out[m, f]   = (log10(max(mel[m, f], 1e-10, 1e-8 · loudest)) + 4) / 4
  *
- * where `loudest` is the largest `mel` of the row's recording so far, and frames past its end are 0. Whisper's features
- * (Radford et al. 2022, section 2.2; `log_mel_spectrogram` in openai/whisper).
+ * where `loudest` is the largest `mel` of the row's recording so far. Frames past the recording's end are 0. These are
+ * Whisper's features (Radford et al. 2022, section 2.2; `log_mel_spectrogram` in openai/whisper).
  *
  * @module
  */
@@ -107,8 +107,8 @@ export class ReferenceLogMel {
  * `power[k] = |Σ window[n] x[n] e^(-2πi nk / size)|²`
  *
  * Even samples become the real parts and odd samples the imaginary parts of `size / 2` complex numbers. Their transform
- * `Z` contains both halves: with `E[k] = (Z[k] + Z*[-k]) / 2` and `O[k] = (Z[k] - Z*[-k]) / 2i`, `X[k] = E[k] + w^k
- * O[k]`.
+ * `Z` gives the transforms of the even samples, `E[k] = (Z[k] + Z*[-k]) / 2`, and of the odd ones, `O[k] = (Z[k] -
+ * Z*[-k]) / 2i`. Their sum is the spectrum: `X[k] = E[k] + w^k O[k]` with `w = e^(-2πi / size)`.
  */
 export class PowerSpectrum {
   /** f64 `[size / 2 + 1]`, the result of the last call. */

@@ -152,7 +152,7 @@ export function makeHtkFilters(
   return makeTriangles(edges, options);
 }
 
-/** Makes triangles with a height of 1, each over two intervals between edges, by their values at the bins. */
+/** Makes triangles with a height of 1, each over two intervals between edges, sampled at the bins. */
 function makeTriangles(
   edges: readonly number[],
   { mels, fftSamples, sampleRateHz }: MelFilterOptions,

@@ -8,15 +8,15 @@
  *     out[f, m]       = log(Σ_k F[m, k] magnitude[k, f] + floor)                Gemma 4
  *
  * A window is shorter than the transform, and at the beginning of each frame `x[-1] = x[0]`. None of that fits
- * `log_mel`, whose kernels are made for Whisper's windows and scale, so the features are always computed on the CPU, in
- * f64.
+ * `log_mel`, whose kernels are made for Whisper's windows and scale. So the features are always computed on the CPU:
+ * windows in f32, as in the reference implementation, and the rest in f64.
  *
  * @module
  */
 import { PowerSpectrum } from "./log_mel_reference.ts";
 import { makeHannWindow, makeHtkFilters, type MelFilter } from "./log_mel_spec.ts";
 
-/** Sizes of a model's features, by `preprocessor_config.json` or the `feature_extractor` of `processor_config.json`. */
+/** Sizes of a model's features, from `preprocessor_config.json` or `feature_extractor` in `processor_config.json`. */
 interface UsmSpec {
   readonly mels: number;
   readonly sampleRateHz: number;
@@ -29,13 +29,13 @@ interface UsmSpec {
   readonly lowestHz: number;
   readonly highestHz: number;
   readonly floor: number;
-  /** Gemma 4: half a window of silence precedes the sound, and the floor is added to each magnitude. */
+  /** Gemma 4: half a window of silence precedes the sound, and the floor is added to each filter's sum. */
   readonly isSemicausal: boolean;
 }
 
 /** A sound as the encoder's input. */
 interface UsmInput {
-  /** f32 `[frames, mels]`; frames that are not heard are 0. */
+  /** f32 `[frames, mels]`; 0 for frames whose `mask` is 0. */
   readonly features: Float32Array<ArrayBuffer>;
   /** 1 for frames that lie within the sound, otherwise 0: `[frames]`. */
   readonly mask: Uint8Array<ArrayBuffer>;
@@ -90,7 +90,7 @@ export function readUsmSpec(
   };
 }
 
-/** Number of frames of a sound. The padding may add one. */
+/** Number of frames of `numSamples` samples. The padding of {@linkcode UsmFeatures.compute} may add one frame. */
 export function countUsmFrames(
   { frameSamples, hopSamples, isSemicausal }: UsmSpec,
   numSamples: number,

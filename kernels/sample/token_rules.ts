@@ -81,7 +81,7 @@ export class TokenRules {
     this.#kernel.encode(pass, tensors, [rules.length]);
   }
 
-  /** Frees its buffers; work submitted before still runs. */
+  /** Frees the buffers. Work that has been submitted still runs. */
   dispose(): void {
     this.#rows.destroy();
     this.#plain.destroy();
