@@ -1,8 +1,8 @@
 /**
  * Attention within encoders and to their output.
  *
- * Packed attention is that of a cut encoder, within each text of a packed batch. In cross-attention, keys and values
- * are computed once per encoder input, and every token of the text attends to all of them. The queries of
+ * Packed attention is the attention of a cut encoder, within each text of a packed batch. In cross-attention, keys and
+ * values are computed once per encoder input, and every token of the text attends to all of them. The queries of
  * cross-attention also align texts with the encoder's output.
  *
  * @module
@@ -80,7 +80,7 @@ export interface CrossTensors {
 }
 
 export interface CrossAttention {
-  /** Caches the keys and values of one node, of input `i` in slot `slots[i]`; at most `maxInputs` inputs. */
+  /** Caches a node's keys and values for at most `maxInputs` inputs. Input `i` goes to slot `slots[i]`. */
   keep(layer: number, tensors: CrossTensors, slots: readonly number[]): void;
   /** Sets the slot of each token of the next step. */
   begin(slots: readonly number[]): void;
@@ -104,7 +104,7 @@ export function blocksPerSlot(numPositions: number): number {
   return Math.ceil(numPositions / POSITIONS_PER_BLOCK);
 }
 
-/** Converts a node to the kernels' parameters. Its keys and values are rows of their own. */
+/** Converts a node to the kernels' parameters. Keys and values are in tensors of their own. */
 export function toCrossParams(node: AttentionNode, elem: Elem): KernelParams {
   const params = toKernelParams(node, { blockSize: POSITIONS_PER_BLOCK, elem });
   const rows = { stride: node.kvHeads * node.headDim, offset: 0 };
@@ -136,9 +136,9 @@ export function makePositionStep(
 }
 
 /**
- * The step of tokens that attend to all positions: each is a sequence of its own, at the last position.
+ * The step of tokens that attend to all positions: each token is a sequence of its own, at the last position.
  *
- * @param slots of each token.
+ * @param slots the slot of each token.
  * @param lengths number of positions in each slot.
  */
 export function makeTokenStep(
@@ -178,15 +178,16 @@ export interface TakenText {
 }
 
 /**
- * Aligns texts with an encoder's output by the attention of some decoder heads, one text at a time. Its queries are
- * collected step by step, and then compared with the cached keys. All memory is allocated when it is opened.
+ * Aligns texts with an encoder's output by the attention of some decoder heads, one text at a time. The queries of a
+ * text are collected step by step, and then compared with the cached keys. All memory is allocated when the alignment
+ * is opened.
  */
 export interface CrossAlignment {
   /**
-   * Collects queries of attention node `layer`; those of other nodes are ignored.
+   * Collects queries of cross-attention node `layer`, if it is one of the alignment's nodes.
    *
    * @param queries of some tokens of a text, `[1, tokens, stride]`, from a session of the backend.
-   * @param firstToken index of the first one in the text.
+   * @param firstToken index, in the text, of the first of these tokens.
    */
   take(layer: number, queries: Tensor, firstToken: number): void;
   /**

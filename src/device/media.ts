@@ -34,8 +34,8 @@ export interface MaskedImage {
   /** RGB or RGBA. */
   readonly pixels: Pixels;
   /**
-   * Mask that must still be multiplied with the pixels' alpha; absent if the device has done that, in which case they
-   * are RGBA.
+   * Mask that must still be multiplied with the pixels' alpha; absent if the device has already done so. The pixels are
+   * then RGBA.
    */
   readonly mask?: Mask | undefined;
 }
@@ -73,7 +73,7 @@ export function computeTensorDims(rows: readonly TensorRow[]): number[] {
     : [numRows, height, width, CHANNELS];
 }
 
-/** Parameters of these operations. */
+/** Parameters of {@linkcode SpeechKernels}. */
 export interface SpeechOptions {
   readonly spec: LogMelSpec;
   readonly rules: TokenRulesOptions;

@@ -124,7 +124,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
    * Queues a request.
    *
    * @returns a function that ends the request: the listener is not called again, and the blocks become free.
-   * @throws {HearthError} when the prompt is too long to ever run.
+   * @throws {HearthError} when the prompt is empty, or too long to ever run.
    */
   add(request: GenerationRequest, listener: TokenListener<Token>): () => void {
     this.#pool.updateLimit();

@@ -58,7 +58,7 @@ const RAISED_LIMITS = [
   "maxComputeWorkgroupsPerDimension",
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
-/** Largest binding: naga gives Metal's shaders the size of a binding, with which they check indices, in 32 bits. */
+/** Largest binding. For Metal, naga passes the size of each binding to the shader, in 32 bits, to check indices. */
 const MAX_BINDING_BYTES = 2 ** 32 - 4;
 
 const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
@@ -177,7 +177,7 @@ export function uploadStorage(
   return buffer;
 }
 
-/** Words in the names of GPUs that have no memory of their own, and of cards whose names are alike. */
+/** Words in the names of GPUs that have no memory of their own, and of graphics cards with similar names. */
 const INTEGRATED = /apple|intel|\b(0x)?8086\b|32902|adreno|mali|powervr|v3d|tegra|\bgb10\b/i;
 const INTEGRATED_RADEON = /radeon.*\bgraphics\b|radeon(\(tm\))? \d{3,4}[ms]\b|amd custom gpu/i;
 const INTEL_CARD = /\barc\b.*\b[ab]\d{2,3}m?\b|data center gpu/i;
@@ -185,7 +185,7 @@ const INTEL_CARD = /\barc\b.*\b[ab]\d{2,3}m?\b|data center gpu/i;
 /**
  * Whether a device uses the machine's memory. WebGPU does not say, so this goes by the adapter's name: software
  * adapters and integrated graphics do. `Radeon RX 7600` is a card, `Radeon(TM) 780M Graphics` is not; `Arc(TM) A770` is
- * one, `Arc(TM) 140V` is not.
+ * a card, `Arc(TM) 140V` is not.
  */
 export function usesMachineMemory(
   { adapterInfo, isFallbackAdapter }: {
@@ -200,7 +200,8 @@ export function usesMachineMemory(
 
 /**
  * Resolves when the device has done all submitted work, and blocks the thread until then. Deno's `onSubmittedWorkDone`
- * would sleep 10 ms after that.
+ * would sleep 10 ms after that. Here most calls do not sleep, because the buffer was mapped before and kept (see
+ * `keepDownloadBuffers`).
  *
  * @throws when the device is gone.
  */

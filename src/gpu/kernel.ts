@@ -134,7 +134,7 @@ export class Kernel<B extends Bindings> {
   }
 
   /**
-   * Appends a dispatch. The bind group of the same buffers is created once and cached.
+   * Appends a dispatch. For the same buffers, the bind group is created only once.
    *
    * @throws {Error} when the kernel did not compile. Without this, its output buffer would silently stay unchanged.
    * @throws {RangeError} when there are more workgroups than the device allows. Without this, none of them would run.

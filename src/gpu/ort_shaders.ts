@@ -42,7 +42,7 @@ const CONSTANT = /^const (\w+)(?:\s*:\s*\w+)? = (\d+)u?;$/gm;
  * Unrolls the loops of tiled products. Any other shader is unchanged.
  *
  * naga adds a counter to each loop, and a bounds check to each access to an array. Drivers then do not unroll loops,
- * and keep arrays that loops index in memory. ONNX Runtime's tiled products, which take most of the time of
+ * and keep in memory the arrays that loops index. ONNX Runtime's tiled products, which take most of the time of
  * convolutions and matrix products, consist of such loops. If they are unrolled, a tile's sums stay in registers.
  */
 export function unrollTiles(code: string): string {

@@ -61,7 +61,7 @@ export class CpuBackend implements Backend {
   #threads: KernelThreads | undefined;
   readonly #storages = new CpuStorages();
 
-  /** The runtime is loaded with the first session, or by {@linkcode open}. */
+  /** The runtime is loaded with the first session, unless {@linkcode open} or `prepareRuntime` has loaded it before. */
   constructor(options: Partial<CpuRuntimeOptions> = {}) {
     this.#options = options;
   }
@@ -89,7 +89,7 @@ export class CpuBackend implements Backend {
     return this.#opening;
   }
 
-  /** Threads for kernels, as many as the runtime has; `undefined` before it is loaded. */
+  /** Threads for kernels: {@linkcode CpuRuntime.threads}; `undefined` before the runtime is loaded. */
   #kernelThreads(): KernelThreads | undefined {
     if (this.#runtime) this.#threads ??= new KernelThreads(this.#runtime.threads);
     return this.#threads;

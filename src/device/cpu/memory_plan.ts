@@ -139,7 +139,7 @@ interface PlannedMatrix {
 
 /** A job for the packing thread. */
 export interface PackJob {
-  /** Folder of the files, which is the model's folder. */
+  /** Folder of the graph's files; `root` is the model's folder. */
   readonly folder: string;
   readonly root: string;
   readonly memory: RowMemory;

@@ -17,7 +17,7 @@ export interface CpuRuntime {
   readonly name: "native" | "web";
   /** Human-readable name. */
   readonly description: string;
-  /** Threads for the backend's kernels, as many as for graphs. */
+  /** Threads for the backend's kernels. The native runtime uses as many for graphs. */
   readonly threads: number;
   openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession>;
   /** Opens a model: see {@linkcode Backend.openModel}. */

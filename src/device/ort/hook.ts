@@ -1,6 +1,6 @@
 /**
- * Makes transformers.js use Hearth's ONNX Runtime and image resampler. Hearth uses its processors, tokenizers and
- * feature extractors, and opens models itself.
+ * Makes transformers.js use Hearth's ONNX Runtime and image resampler. Hearth uses the processors, tokenizers and
+ * feature extractors of transformers.js, and opens models itself.
  *
  * transformers.js looks for a runtime under a well-known symbol when it is first imported, and otherwise brings its
  * own. Its image processors resize, crop and pad with a 2-D canvas in browsers, which Deno lacks and which has filters
@@ -52,7 +52,9 @@ async function hook(): Promise<Transformers> {
   return transformers;
 }
 
-/** `InferenceSession.create` as transformers.js calls it with the bytes of an operator. It opens no models here. */
+/**
+ * Replaces `InferenceSession.create`, which transformers.js calls with the bytes of an operator. Models are refused.
+ */
 async function createSession(model: string | Uint8Array): Promise<unknown> {
   if (typeof model !== "string") return await openTensorOp(model) ?? await openSession(model);
   throw new Error(`${model}: transformers.js cannot open models here.`);
@@ -132,7 +134,7 @@ function cropTo(
   return crop(pixels, [Math.max(0, left), Math.max(0, top), right, bottom]);
 }
 
-/** Makes an image for an image processor, which shares the pixels. */
+/** Makes an image for an image processor. It shares the pixels with the given image. */
 export function toRawImage(
   RawImage: RawImageClass,
   { data, width, height, channels }: Pixels,

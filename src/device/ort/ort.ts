@@ -1,6 +1,6 @@
 /**
  * ONNX Runtime: the only access to its two builds. onnxruntime-node runs on all cores of the CPU, with weights mapped
- * from disk. onnxruntime-web runs on WebGPU, and on the CPU if onnxruntime-node does not load.
+ * from disk. onnxruntime-web runs on WebGPU, and on the CPU where onnxruntime-node is not used.
  *
  * @module
  */
@@ -35,8 +35,9 @@ let loaded: Promise<Native> | undefined;
 const DISABLE_TELEMETRY = "ORT_DISABLE_TELEMETRY";
 
 /**
- * Loads the library, downloading it the first time. Its telemetry is off unless the variable is set otherwise: it keeps
- * a device id and a record of each opened graph in the user's cache folder, and sends the records to Microsoft.
+ * Loads the library, downloading it the first time. The library's telemetry keeps a device id and a record of each
+ * opened graph in the user's cache folder, and sends the records to Microsoft. It is off unless the variable is set
+ * otherwise.
  *
  * @throws {Error} when it cannot be loaded.
  */
@@ -45,7 +46,7 @@ export function loadNative(): Promise<Native> {
   loaded ??= import(PACKAGE).then((native: Native) => {
     // Errors are thrown too, so they are not logged.
     native.env.logLevel = "fatal";
-    // Sessions that keep no memory allocate each tensor anew.
+    // Sessions that keep no memory allocate each tensor anew, so freed blocks are kept for them.
     keepFreedBlocks();
     return native;
   });

@@ -1,5 +1,5 @@
 /**
- * onnxruntime-web: for WebGPU, and for the CPU if onnxruntime-node does not load. One build (jspi) serves both.
+ * onnxruntime-web: for WebGPU, and for the CPU where onnxruntime-node is not used. One build (jspi) serves both.
  *
  * @module
  */

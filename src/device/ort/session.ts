@@ -36,8 +36,8 @@ export interface GraphSession {
   /**
    * Runs the graph. The caller owns the results, and disposes those on the device.
    *
-   * @param fetches the wanted outputs (all if absent), each with its destination: a tensor over memory of at least its
-   * size (on a GPU, a buffer), or `null` if ONNX Runtime is to allocate it.
+   * @param fetches the wanted outputs (all if absent), each with its destination: a tensor over memory of at least the
+   * output's size (on a GPU, a buffer), or `null` if ONNX Runtime is to allocate it.
    */
   run(feeds: Tensors, fetches?: Readonly<Record<string, Tensor | null>>): Promise<Tensors>;
   /** Frees the weights. */

@@ -44,13 +44,13 @@ interface Layer {
 export class WebGpuAttention implements PagedAttention {
   readonly #gpu: GpuContext;
   readonly #options: AttentionOptions;
-  /** The cache of each pool: the main one, then those of windows. */
+  /** The cache of each pool: the main pool, then the window pools. */
   readonly #caches: readonly WebGpuKvCache[];
   readonly #layers: readonly Layer[];
-  /** Steps by shape and window: nodes that have both in common share a plan of the step. */
+  /** Steps by shape and window: nodes with equal shape and window share a plan of the step. */
   readonly #steps = new Map<string, { readonly buffer: StepBuffer; readonly pool: number }>();
   readonly #constants = new Map<string, GPUBuffer>();
-  /** Buffers by size in bytes. Rotated queries are only needed within one node, so nodes share them. */
+  /** Buffers by size in bytes. Rotated queries are only needed within one node, so nodes share the buffers. */
   readonly #queries = new Map<number, GPUBuffer>();
   /** Factors of head norms. */
   readonly #factors: GPUBuffer[] = [];
@@ -232,8 +232,8 @@ export class WebGpuAttention implements PagedAttention {
 }
 
 /**
- * The rotation angles of a step's tokens if a token has several positions. Their rows are assembled on the host. Memory
- * is allocated when it is constructed.
+ * The rotation angles of a step's tokens if a token has several positions. The rows of angles are assembled on the
+ * host. The constructor allocates all memory.
  */
 class StepAngles {
   /** Cosines, then sines, of each token: f32 `[maxTokens, 2, width]`. */

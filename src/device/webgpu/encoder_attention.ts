@@ -83,7 +83,7 @@ export class WebGpuPackedAttention implements PackedAttention {
 interface Layer {
   readonly node: AttentionNode;
   readonly params: KernelParams;
-  /** The step that writes one input. */
+  /** The step in which the keys and values of inputs are written. */
   readonly writeStep: StepBuffer;
   readonly write: KvWrite;
   readonly attend: AttentionKernel;
@@ -103,7 +103,7 @@ export class WebGpuCrossAttention implements CrossAttention {
   readonly #layers: readonly Layer[];
   /** Number of positions in each slot. */
   readonly #lengths: Int32Array;
-  /** Steps by shape: nodes with the same shape share plans of the steps. */
+  /** Steps by shape: nodes with the same shape share them. */
   readonly #steps = new Map<string, Steps>();
 
   /** @throws {RangeError} when the kernels cannot run a node's shape. */

@@ -41,12 +41,13 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #gpu: GpuContext;
   readonly #options: KernelsOptions;
   readonly #programs = new Map<Program, readonly Recorder[]>();
-  /** Kernels by their parameters: most layers have the same ones, and share kernels. */
+  /** Kernels by their parameters: most layers have equal parameters, and share kernels. */
   readonly #kernels = new Map<string, RowKernel>();
   readonly #attentions = new Map<OperandLayout, () => void>();
   /**
-   * Scratch buffers by size and by position in a program. Programs that share the buffers between their segments run
-   * one after another and share scratch too; other programs may run while those are suspended.
+   * Scratch buffers by position in a program and size, for each group of programs with the same buffers between
+   * segments. Programs of one group share scratch, because they run one after another. Programs of another group may
+   * run while they are suspended.
    */
   readonly #scratch = new Map<ReadonlyMap<string, GPUBuffer>, Map<string, GPUBuffer>>();
   /** Inputs of the cut that are on the host, by name. `tensor` is the tensor that was uploaded to `buffer`. */

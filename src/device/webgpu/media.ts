@@ -61,8 +61,8 @@ export class WebGpuImages implements ImageKernels {
     gpu: GpuContext,
     { takesImages = !gpu.isFallbackAdapter }: {
       /**
-       * Whether images are processed on the device, rather than only tensors and masks. The default is false on a
-       * software adapter, where the shaders take two to five times as long as the reference implementations.
+       * Whether images are processed on the device, and not only tensors and masks. The default is false on a software
+       * adapter, where the shaders take two to five times as long as the reference implementations.
        */
       readonly takesImages?: boolean | undefined;
     } = {},

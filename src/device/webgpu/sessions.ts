@@ -138,7 +138,7 @@ export class WebGpuSessions {
   }
 }
 
-/** The values of those names that a session has. */
+/** Selects the values whose names are inputs or outputs of a session. */
 function pick<Value>(
   values: Readonly<Record<string, Value>>,
   own: readonly { readonly name: string }[],
@@ -165,7 +165,7 @@ function withInputs(
   };
 }
 
-/** The nodes after the lookup in an embeddings' graph. */
+/** An embeddings' graph, divided into its lookup and the nodes after the lookup. */
 interface EmbeddingGraph {
   readonly lookup: EmbeddingLookup;
   /** Computes the graph's outputs from the rows; absent if the rows are the output. */
@@ -175,7 +175,7 @@ interface EmbeddingGraph {
 /**
  * Opens a session that looks up embeddings. It takes token ids on the CPU.
  *
- * @param graph.rest owned from here on.
+ * @param graph.rest belongs to the returned session.
  * @throws {StartupError} when a file ends before the table does.
  */
 async function openEmbeddingSession(

@@ -219,7 +219,7 @@ interface WebGpuSamplerOptions {
 class WebGpuSampler implements TokenSampler {
   readonly #gpu: GpuContext;
   readonly #options: WebGpuSamplerOptions;
-  /** Kernels that no step uses, the most recently used one last. */
+  /** Kernels that no step uses, in such an order that part `n` of each step gets the same kernel. */
   readonly #free: SampleKernel[] = [];
 
   constructor(gpu: GpuContext, options: WebGpuSamplerOptions) {

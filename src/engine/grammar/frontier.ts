@@ -108,7 +108,7 @@ export class Frontiers {
   }
 
   /**
-   * Fixes the callers of a call, and merges equal calls, except left-recursive ones.
+   * Computes all returns of a call, and merges equal calls, except left-recursive ones.
    *
    * @param closing calls that are being closed; those met again are added to `#recursive`.
    */

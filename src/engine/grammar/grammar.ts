@@ -29,7 +29,7 @@ export interface GrammarMatcher {
    * A mask of the tokens that may come next. Tokens that end an answer are allowed exactly where the text is complete.
    * Token `t` is bit `t % 32` of word `t >> 5`: u32 `[ceil(vocabSize / 32)]`, valid until the next call of `accept`.
    *
-   * @throws {HearthError} `invalid_value` when the grammar is too ambiguous to go on.
+   * @throws {GrammarError} when the grammar is too ambiguous or too complex to go on.
    */
   readonly mask: Uint32Array;
   /** Advances by a token that the mask allows. */
