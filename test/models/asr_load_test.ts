@@ -39,7 +39,7 @@ Deno.test("loadAsr() refuses an unsupported type, naming the supported ones", as
   await assertRefused(
     "moonshine",
     { "config.json": config },
-    /model_type "quartz".*serves whisper, .*wav2vec2/,
+    /model_type "quartz".*serves the types whisper, .*wav2vec2/,
   );
 });
 
