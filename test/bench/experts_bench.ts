@@ -1,7 +1,7 @@
 /**
  * Measures a mixture of experts of gpt-oss-20b's size. On the CPU, Hearth's and ONNX Runtime's QMoE alternate on the
- * same weights, rows and threads. On a hardware GPU only Hearth's runs, since ONNX Runtime's provider does not support
- * blocks of 4-bit weights without `shader-f16`.
+ * same weights, rows and threads. On a hardware GPU only Hearth's kernels are measured, in f32 and, if the card has
+ * `shader-f16`, in f16: ONNX Runtime's graph is made in f32, for the CPU only.
  *
  *     deno task bench experts [rounds]
  *
