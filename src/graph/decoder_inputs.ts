@@ -59,7 +59,9 @@ export function findInputs(index: GraphIndex): DecoderInputs {
   };
 }
 
-/** Changes int32 inputs for token ids and positions to int64, as which they are fed, and casts them back to int32. */
+/**
+ * Changes int32 inputs for token ids and positions to int64, the type in which they are fed. Nodes cast them to int32.
+ */
 export function widenIds(graph: Graph): Graph {
   const ids = new Set(
     graph.inputs.filter(({ name, dtype }) =>

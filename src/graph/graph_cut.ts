@@ -65,9 +65,9 @@ export interface Rotary {
 
 /**
  * An attention of the decoder. Each token of a step attends to the tokens of its sequence up to itself, cached ones
- * included. The score of query `i` for key `j`, both counted from the start of the sequence, is `s = scale * q·k`, or
- * `softcap * tanh(s / softcap)` if there is a softcap, plus `slope * (j - i)` if there are slopes. Key `j` is visible
- * if `i - localWindow < j <= i`.
+ * included. The score of query `i` for key `j`, both counted from the start of the sequence, is `scale * q·k`. If there
+ * is a softcap, a score `s` becomes `softcap * tanh(s / softcap)`. If there are slopes, `slope * (j - i)` is then
+ * added. Key `j` is visible if `i - localWindow < j <= i`.
  */
 export interface AttentionNode {
   /** Index among the attention nodes, in the order they run. It is also the layer of the KV cache. */
@@ -134,7 +134,7 @@ export interface LinearAttention {
   readonly keyDim: number;
   readonly valueDim: number;
   readonly scale: number;
-  /** The decay of a token: absent, a factor for each head, or its logarithm. */
+  /** Whether decays are given as factors or as their logarithms; absent if there is no decay. */
   readonly decay?: "factor" | "logarithm" | undefined;
   /** Whether each row of `S` has a decay of its own. */
   readonly decaysRows: boolean;
@@ -171,7 +171,7 @@ export interface ExpertsNode {
   readonly operands: readonly [x: HeadRows, logits: HeadRows];
   /** A row per token, the input of a later segment. */
   readonly output: TensorPort;
-  /** Dtype of the operands, of the output, and of the constants as the graph stores them. */
+  /** Dtype of the operands and of the output. */
   readonly dtype: "float32" | "float16";
 }
 
@@ -241,8 +241,8 @@ export function countWeightBytes({ model }: Pick<Segment, "model">): number {
 }
 
 /**
- * An attention of an encoder: every token of a text attends to every other. The fields mean the same as in
- * {@linkcode AttentionNode}. It applies no rotation; the segment before it does.
+ * An attention of an encoder: each token attends to the tokens of its text, on both sides. The fields mean the same as
+ * in {@linkcode AttentionNode}. The node applies no rotation; the segment before it does.
  */
 export interface EncoderNode
   extends Omit<AttentionNode, "rotary" | "localWindow" | "sinks" | "slopes"> {

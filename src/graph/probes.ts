@@ -10,7 +10,7 @@ import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
 import type { ValueInfo } from "./file/proto.ts";
 
-/** The inputs of a decoder graph, named as transformers.js feeds them. */
+/** The inputs of a decoder's or an encoder's graph, by their roles. */
 export interface DecoderInputs {
   readonly tokens: ValueInfo;
   readonly kind: "ids" | "embeddings";

@@ -41,8 +41,8 @@ export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
 const OUTPUTS_AT_ONCE = 8;
 
 /**
- * Adapts a cut to the CPU: makes lookups read token ids and positions directly, widens f16, and takes a packed embedding
- * table out of the graph, as no kernel looks it up.
+ * Adapts a cut to the CPU: makes lookups read token ids and positions directly, widens f16, and takes a packed
+ * embedding table out of the graph, because no kernel reads rows of such a table.
  */
 export function adaptForCpu(cut: GraphCut): GraphCut {
   return takeEmbedding(widenCut(lookUpInputs(cut)), { isPacked: true });
@@ -88,8 +88,8 @@ function widenTables(model: ModelProto): ModelProto {
 }
 
 /**
- * Joins products of the same rows in each segment. It first replaces slices and splits of their results that would be
- * in the way; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
+ * Joins products of the same rows in each segment. Slices and splits of their results that would prevent this are
+ * replaced first; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
  */
 export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
   const sizes = new Set(cut.attentions.flatMap(({ headDim, vHeadDim }) => [headDim, vHeadDim]));

@@ -109,7 +109,7 @@ function readOperand(search: LayoutSearch, { kind, node }: AttentionOperand): Op
       continue;
     }
     if (kind === "v" || offset !== 0) break;
-    // Only for queries, because the attention's scale is not applied to keys before they are cached.
+    // Only scales of queries become a part of the attention's scale, because keys are cached before it is applied.
     const isScaled = kind === "q" && norm === undefined &&
       (producer.opType === "Mul" || producer.opType === "Div");
     const scaled = isScaled ? readScale(index, producer) : undefined;
@@ -168,7 +168,7 @@ export function findFactors(
   return eitherInput(node, (name) => tables.getTable(name, 1));
 }
 
-/** Adds the dispatches that look up the factors of each token, and multiply its row by them. */
+/** Adds the dispatches that look up the factor of each token, and multiply the token's row by it. */
 function scaleByPosition(
   { program, tables }: LayoutSearch,
   { name, rows, factors }: {

@@ -73,11 +73,11 @@ export interface OperandLayout {
   readonly norms?: HeadNorms | undefined;
   /** The rotation that the attention kernel must apply, if the graph spells it out. */
   readonly rotary?: Rotary | undefined;
-  /** A factor that the attention node's scale is multiplied with. */
+  /** A factor by which the attention node's scale is multiplied. */
   readonly scale: number;
 }
 
-/** Root-mean-square norms of queries and keys, with the names of their factors. */
+/** Root-mean-square norms of queries and keys, with their factors. */
 interface HeadNorms {
   readonly epsilon: NormParams["epsilon"];
   /** Whether they normalise all heads of a token together, rather than each head. */

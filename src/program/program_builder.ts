@@ -22,7 +22,7 @@ export interface Rows extends RowLayout {
   readonly elem: Elem;
 }
 
-/** An elementwise computation: `activation(a) · scale`, and a second operand that is added or multiplied. */
+/** An elementwise computation: `activation(a) · scale`, combined with a second operand if there is one. */
 interface Pointwise {
   readonly a: Rows;
   /** Rows of the same width, or a vector for all rows. */
@@ -34,7 +34,7 @@ interface Pointwise {
    */
   readonly max?: Tensor;
   readonly min?: Tensor;
-  /** Whether `multiply` has one element for each head instead. */
+  /** Whether `multiply` has one element for each head of a row. */
   readonly byHead?: boolean | undefined;
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
@@ -89,7 +89,7 @@ export class ProgramBuilder {
     this.#kept = kept;
   }
 
-  /** Sets that a tensor is written to the buffer of an output, which has the same elements. */
+  /** Makes dispatches write a tensor to the buffer of an output that has the same elements. */
   writeInto(output: string, name: string): void {
     this.#outputAliases.set(name, output);
   }

@@ -37,7 +37,7 @@ export interface FoundAttention {
   readonly q: Operand;
   readonly k: Operand;
   readonly v: Operand;
-  /** The tensor that holds its result. */
+  /** The tensor that holds the attention's result. */
   readonly output: { readonly tensor: string; readonly layout: Layout };
   readonly heads: number;
   readonly kvHeads: number;
@@ -57,7 +57,7 @@ export interface FoundAttention {
   readonly sinks?: StoredTensor | undefined;
   /** The slope of each head, or one for all heads. */
   readonly slopes?: readonly number[] | undefined;
-  /** Number of positions that its tables and its mask cover; Infinity if it has neither. */
+  /** Number of positions that the attention's tables and mask cover; Infinity if it has neither. */
   readonly maxPositions: number;
   /** Nodes to insert before the kernel node, in order. They do what the graph's node does besides attending. */
   readonly before?: readonly Node[] | undefined;
@@ -164,7 +164,7 @@ export function requireCache(
   }
 }
 
-/** @throws {Refusal} when a node uses one of these inputs. @param wants indices of inputs by name. */
+/** @throws {Refusal} when a node uses one of these inputs. @param wants the indices of these inputs, by name. */
 export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>): void {
   for (const [name, position] of Object.entries(wants)) {
     if (getInputName(node, position) === undefined) continue;
@@ -224,7 +224,8 @@ export function requireConstant(
 /**
  * Proves which keys the tokens of a node attend to, for operators with an optional mask input.
  *
- * @throws {Refusal} when neither the mask nor the node itself hides the future.
+ * @throws {Refusal} when the mask cannot be computed, or when neither the mask nor the node itself hides the keys after
+ * a query.
  */
 export function proveNodeMask(
   node: Node,

@@ -7,7 +7,7 @@ import type { Value } from "../evaluate/value.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
-/** Scores below this have no weight after the softmax. Exporters hide keys with -10000, -65504, -3.4e38 or -inf. */
+/** A mask hides a key by adding a number below this to its score. Exporters add -10000, -65504, -3.4e38 or -inf. */
 const HIDDEN_SCORE = -9000;
 
 /** 1 for each key that a token of a run may attend to, otherwise 0: `[numTokens, total]`, row-major. */
@@ -133,7 +133,7 @@ export function computeCausalMask({ pastLength, numTokens }: Lengths): Visibilit
 export interface ProvenMask {
   /** Number of keys that a query sees, including its own; `undefined` if it sees all preceding keys. */
   readonly localWindow: number | undefined;
-  /** Number of positions for which this was verified. */
+  /** Number of positions for which these properties were verified. */
   readonly maxPositions: number;
   /** The slope of each head, or one for all heads, if the mask also contains a bias by distance. */
   readonly slopes?: readonly number[] | undefined;

@@ -81,7 +81,7 @@ function readMultiHeadOperands(
   return { before: [], q: rows(query), k: rows(key), v: rows(value), headDim, vHeadDim };
 }
 
-/** Replaces the operator's bias by nodes in front of it that add the bias. */
+/** Replaces the operator's bias by nodes that add the bias before the operator. */
 function addBias(
   name: string,
   operands: Pick<FoundAttention, "q" | "k" | "v">,
@@ -158,7 +158,8 @@ export function findMultiHeadAttention(
 }
 
 /**
- * Proves the mask of `Attention`, which is causal by attribute, by mask or both. Opset 25 adds attributes for a window.
+ * Proves the mask of an `Attention` that is causal by its attribute, by its mask or by both. Opset 25 adds attributes
+ * for a window.
  */
 function proveMask(node: Node, search: Search, hasPast: boolean): ProvenMask {
   const isCausal = readIntAttribute(node, "is_causal") === 1 ||

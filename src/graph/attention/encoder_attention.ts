@@ -46,7 +46,10 @@ function refuseCausal(node: Node, attribute: string): void {
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
-/** @throws {Refusal} unless a padding mask, given as ones or as lengths, hides nothing when nothing is padded. */
+/**
+ * @throws {Refusal} unless the padding mask of a text without padding hides nothing. It may be given as ones or as
+ * lengths.
+ */
 function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
   if (mask === undefined) return;
   requireValues(search, mask, node, {
@@ -156,7 +159,7 @@ const OF_ROWS: SpelledOutKind = {
   }),
 };
 
-/** Finds every attention of an encoder, in the graph's order. @throws {Refusal} when one cannot be expressed. */
+/** Finds every attention of an encoder, in the graph's order. @throws {Refusal} when Hearth cannot compute one. */
 export function findEncoderAttentions(search: Search): FoundAttention[] {
   const ofRows = (node: Node) => findSpelledOut(node, search, OF_ROWS);
   const finders = [findMultiHead, findProjecting, findOnnx, ofRows];
@@ -188,7 +191,9 @@ function sees({ visible, numTokens }: EvaluatedMask, window: number): boolean {
   return true;
 }
 
-/** The mask of the longest text that can be evaluated, which may depend on the size of position tables. */
+/**
+ * The mask of the longest text of up to `limit` tokens for which it can be computed: position tables may be shorter.
+ */
 function longestMask(read: MaskReader, limit: number): EvaluatedMask | undefined {
   const evaluate = (numTokens: number): EvaluatedMask | undefined => {
     const visible = read({ pastLength: 0, numTokens });

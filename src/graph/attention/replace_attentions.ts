@@ -73,7 +73,7 @@ const OF_CACHE: SpelledOutKind = {
   prove: proveMask,
 };
 
-/** Finds every attention of a decoder, in the graph's order. @throws {Refusal} when one cannot be expressed. */
+/** Finds every attention of a decoder, in the graph's order. @throws {Refusal} when Hearth cannot compute one. */
 export function findAttentions(search: Search): FoundAttention[] {
   const finders = [
     findGroupQueryAttention,
@@ -187,7 +187,10 @@ function findResultRows(
     : undefined;
 }
 
-/** Chooses the output of a kernel node, and adds nodes that convert it to head-major if the graph reads it so. */
+/**
+ * Chooses the output of a kernel node, and adds nodes that convert the output to head-major if the graph reads it in
+ * that layout.
+ */
 function addOutput(search: Search, found: FoundAttention, additions: Additions): string {
   const { tensor, layout } = found.output;
   if (layout === "token_major") return tensor;

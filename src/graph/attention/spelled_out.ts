@@ -130,8 +130,8 @@ interface ProductInputs {
 /** A kind of spelled-out attention: over a cache, or of an encoder. */
 export interface SpelledOutKind {
   /**
-   * Traces the operands. @returns `undefined` if the attention is not of this kind. @throws {Refusal} if it cannot be
-   * expressed.
+   * Traces the operands. @returns `undefined` if the attention is not of this kind. @throws {Refusal} if Hearth cannot
+   * compute it.
    */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
   /** Checks the mask, up to `contextLength`. @throws {Refusal} when this kind of attention does not support it. */
@@ -140,7 +140,7 @@ export interface SpelledOutKind {
     contextLength: number,
     of: string,
   ): Pick<FoundAttention, "localWindow" | "window" | "maxPositions">;
-  /** Whether there may be sinks, and biases by distance. */
+  /** Whether sinks and biases by distance are supported. */
   readonly takesBiases: boolean;
 }
 
@@ -148,7 +148,7 @@ export interface SpelledOutKind {
  * Recognizes the attention around a softmax.
  *
  * @returns `undefined` if it is not of this kind.
- * @throws {Refusal} when it is, but cannot be expressed.
+ * @throws {Refusal} when it is of this kind, but Hearth cannot compute it.
  */
 export function findSpelledOut(
   softmax: Node,

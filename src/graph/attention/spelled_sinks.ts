@@ -27,7 +27,7 @@ export interface JoinedSinks {
  * Finds the sinks of a softmax.
  *
  * @param areScores whether a tensor is computed from products of queries and keys.
- * @returns `undefined` if there are none, or not one constant for each head.
+ * @returns `undefined` if there are none, or if they are not one constant for each head.
  */
 export function findSinks(
   softmax: Node,

@@ -22,7 +22,10 @@ const MOVING = new Set(
 );
 const MOVING_OR_JOINING = MOVING.union(new Set(["Concat"]));
 
-/** The order of an operand's axes: `[heads, tokens, size]`, or `[heads, size, tokens]` if it is transposed. */
+/**
+ * The number of an operand's heads, and the order of its axes: `[heads, tokens, size]`, or `[heads, size, tokens]` if
+ * it is transposed.
+ */
 interface HeadOrder {
   readonly heads: number;
   readonly isTransposed: boolean;
@@ -94,7 +97,9 @@ function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(a), Math.abs(b));
 }
 
-/** Finds how `operand` reads `tensor` in a run; `undefined` if its heads are not parts of the tensor's rows. */
+/**
+ * Finds how `operand` reads `tensor` in a run; `undefined` if the operand's heads are not parts of the tensor's rows.
+ */
 function traceAt(
   { probes }: Search,
   { tensor, operand, order, lengths, length: numTokens }: {

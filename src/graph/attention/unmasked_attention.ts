@@ -305,7 +305,7 @@ export function regroup(axes: Axes, shape: readonly number[], sizes: AtomSizes):
   return atoms.length === 0 && isWhole ? groups : undefined;
 }
 
-/** The axes after a `Transpose`; `undefined` if it is for another number of axes. */
+/** The axes after a `Transpose`; `undefined` if its permutation has another number of axes. */
 export function permute(axes: Axes, node: Node): Axes | undefined {
   const perm = readIntsAttribute(node, "perm") ?? [...axes.keys()].reverse();
   return perm.length === axes.length ? perm.map((axis) => axes[axis]!) : undefined;

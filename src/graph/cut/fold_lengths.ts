@@ -212,7 +212,7 @@ class Folder {
     ];
   }
 
-  /** Makes the sizes of a `Reshape` or an `Expand` constant, if there are constant ones that do the same. */
+  /** Makes the sizes of a `Reshape` or an `Expand` constant, if constant sizes have the same effect. */
   #resize(node: Node, find: () => number[] | undefined): Node {
     const [input, sizes] = node.inputs as [string, string];
     const isConstant = this.#index.constants.has(sizes) || this.#folded.has(sizes) ||

@@ -84,7 +84,7 @@ function findProbes(index: GraphIndex, padTokenId: number): Probes | undefined {
   }
 }
 
-/** The node that picks the first token's row of a tensor; `undefined` if there are several. */
+/** The node that picks the first token's row of a tensor; `undefined` if there is none, or if there are several. */
 function findPick(probes: Probes): Node | undefined {
   const picks = probes.index.graph.nodes.filter((node) => picksToken(probes, "first", node));
   return picks.length === 1 ? picks[0] : undefined;

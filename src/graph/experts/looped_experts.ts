@@ -131,7 +131,7 @@ function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   if (node?.opType !== "ScatterElements" && node?.opType !== "ScatterND") return undefined;
   const [data, indices, updates] = node.inputs as [string, string, string];
   const before = listTerms(index, data);
-  // Each token is at most once among the rows of an expert, but earlier experts may have added to its row.
+  // An expert computes a token's row at most once, so the first expert may overwrite the zeros. Later ones must add.
   const adds = before?.length === 0 || readStringAttribute(node, "reduction") === "add";
   return before && adds ? [...before, { indices, updates }] : undefined;
 }

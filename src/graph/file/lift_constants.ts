@@ -1,5 +1,5 @@
 /**
- * `Constant` nodes, as constants of the graph.
+ * Replaces `Constant` nodes by constants of the graph.
  *
  * @module
  */

@@ -44,7 +44,7 @@ export interface ValueInfo {
   readonly name: string;
   /** Element type; absent when the value is not a tensor. */
   readonly dtype?: TensorType | undefined;
-  /** Sizes, symbols, or `undefined` for sizes that the file leaves open; absent if it declares no rank. */
+  /** Sizes, symbols, or `undefined` for sizes that the file leaves open; absent if the file declares no rank. */
   readonly shape?: readonly (number | string | undefined)[] | undefined;
   /** The encoded TypeProto. */
   readonly type?: Uint8Array | undefined;

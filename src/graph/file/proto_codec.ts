@@ -192,7 +192,7 @@ export function decodeValueInfo(message: Uint8Array): ValueInfo {
   let dtype: ValueInfo["dtype"];
   let shape: ValueInfo["shape"];
   for (const { number, payload } of readFields(type ?? new Uint8Array(0))) {
-    // tensor_type; sequences, maps and optionals have other numbers.
+    // Field 1 is `tensor_type`; sequences, maps and optionals have other numbers.
     if (number !== 1) continue;
     for (const field of readFields(payload)) {
       if (field.number === 1) dtype = toDtype(readSmallVarint(field.payload));

@@ -1,8 +1,8 @@
 /**
  * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights may be transposed. Either
- * they are quantised in blocks along the inputs of the product; ONNX Runtime fuses such products too, at accuracy level
- * 4. Or they have 8 bits, and one scale for all weights or for each output, as vocabularies have that exports in int8
- * tie to embeddings.
+ * they are quantised in blocks along the inputs of the product, which ONNX Runtime fuses too, with accuracy level 4. Or
+ * they have 8 bits, and one scale for all weights or for each output: exports in int8 store vocabularies that are tied
+ * to embeddings in this layout.
  *
  * @module
  */
@@ -34,7 +34,7 @@ interface Matrix {
 
 const BITS: Readonly<Record<string, 4 | 8>> = { int4: 4, uint4: 4, int8: 8, uint8: 8 };
 
-/** Replaces such products. Other nodes are unchanged. */
+/** Replaces each `MatMul` whose weights are dequantised. Other nodes are unchanged. */
 export function multiplyDequantized(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const constants: Tensor[] = [];

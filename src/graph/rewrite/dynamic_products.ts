@@ -31,7 +31,7 @@ interface DynamicProduct {
   readonly output: string;
 }
 
-/** Replaces such products. Other nodes are unchanged. */
+/** Replaces int8 products, int8 convolutions and `MatMulBnb4`. Other nodes are unchanged. */
 export function multiplyInBlocks(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const replaced = new Map<string, { readonly nodes: Node[]; readonly constants: Tensor[] }>();
@@ -207,7 +207,7 @@ function expand(
   return { nodes: [node], constants: [expanded] };
 }
 
-/** Repeats a constant for each block of each output. It has one element, or one per output. */
+/** Repeats a constant for each block of each output. The constant has one element, or one per output. */
 export function spread(
   source: Tensor,
   { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },

@@ -43,7 +43,7 @@ const TAKING = new Set(["Split", "Slice", "Gather"]);
 interface Product {
   readonly node: Node;
   readonly add?: Node | undefined;
-  /** The sum, or the product. */
+  /** The tensor that holds the sum or, if there is none, the product. */
   readonly output: string;
   readonly numOutputs: number;
 }
@@ -53,7 +53,7 @@ interface Part {
   readonly tensor: string;
   /** Indices of the product's outputs that a token's row of the tensor holds. */
   readonly columns: readonly number[];
-  /** Its shape; tokens are on axis 1, or on axis 2 if it is head-major. */
+  /** Shape of the tensor. Tokens are on axis 1, or on axis 2 if the tensor is head-major. */
   readonly shape: readonly number[];
   readonly isHeadMajor: boolean;
 }

@@ -1,7 +1,7 @@
 /**
  * Replaces operators by others that Hearth's kernels compute. Fused operators that onnxruntime-genai's builder writes
- * around linear attention and shared experts are spelled out, and so are operators for rotary embeddings, and rows that
- * PyTorch writes over others.
+ * around linear attention and shared experts are spelled out, and so are operators for rotary embeddings. Rows that
+ * PyTorch writes over other rows are concatenated instead.
  *
  * @module
  */

@@ -26,7 +26,7 @@ import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /**
  * Moves transposes from `user`, a graph that runs often, to `maker`, which computes its inputs and runs once. An input
- * is transposed there if `user` only reads it through a transpose.
+ * is transposed in `maker` if `user` only reads it through a transpose.
  *
  * @param toOutput returns the output of `maker` that becomes an input of `user`; `undefined` for other inputs.
  */
@@ -278,8 +278,8 @@ function readJoin(probes: Probes, node: Node): [heads: number, size: number] | u
 }
 
 /**
- * Removes nodes that keep their input's shape and move nothing: reshapes to the same sizes, and transpositions that only
- * swap axes of size 1 (Falcon).
+ * Removes nodes that keep their input's shape and move nothing: reshapes to the same sizes, and transpositions that
+ * only swap axes of size 1 (Falcon).
  */
 export function dropIdleMoves(probes: Probes): Graph {
   const { index } = probes;

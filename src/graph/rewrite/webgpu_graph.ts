@@ -138,7 +138,7 @@ export function bytesToNibbles(model: ModelProto): ModelProto {
   });
 }
 
-/** The constants of a graph, without those that only replaced nodes read. */
+/** The constants of a graph, without those that were only read by nodes that have been replaced. */
 function withoutUnread(graph: Graph, nodes: readonly Node[]): Tensor[] {
   const [before, after] = [graph.nodes, nodes].map((each) => new Set(each.flatMap(listReads)));
   const given = new Set(graph.outputs.map(({ name }) => name));

@@ -1,5 +1,5 @@
 /**
- * Recurrences that a graph has as operators: causal convolutions, and linear attention. A causal convolution is
+ * Finds recurrences that are operators of a graph: causal convolutions and linear attention. A causal convolution is
  * `CausalConvWithState`, or a `Conv` over the state and the tokens of the step. Linear attention is `LinearAttention`;
  * if it runs token by token, `find_scan.ts` finds it.
  *
@@ -29,7 +29,7 @@ export interface FoundState {
    * rates of the delta rule, if it has them.
    */
   readonly operands: readonly string[];
-  /** The tensor that holds its result. */
+  /** The tensor that holds the recurrence's result. */
   readonly output: string;
   /**
    * Permutations of the operands to `[1, tokens, …]`, and of the result from there to the graph's layout. If none is
@@ -165,7 +165,7 @@ function findResults(
   return sliced;
 }
 
-/** Operators between rows and their repeated heads. */
+/** Operators that may be between rows and their repeated heads. */
 const REPEATING = new Set(["Reshape", "Expand", "Unsqueeze"]);
 
 /**

@@ -175,7 +175,10 @@ function* permutations(
   }
 }
 
-/** The scale of the output, if state and output are those of this linear attention; `undefined` if they are not. */
+/**
+ * The scale of the output, if new state and output are those that this linear attention computes; `undefined`
+ * otherwise.
+ */
 function measureScale(
   { state, inputs, newState, output }: Measured,
   { roles, shape, isTransposed }: {

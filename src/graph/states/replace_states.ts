@@ -33,7 +33,7 @@ interface StateGraph {
 
 const FINDERS = [findCausalConv, findSpelledOutConv, findLinearAttention, findScan];
 
-/** @throws {Refusal} when one of the recurrences cannot be expressed. */
+/** @throws {Refusal} when Hearth cannot compute one of the recurrences. */
 export function replaceStates(search: StateSearch): StateGraph {
   const { index: { graph }, probes } = search;
   const states: ReplacedState[] = [];
