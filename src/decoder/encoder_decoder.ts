@@ -215,8 +215,8 @@ export class EncoderSlots {
   }
 
   /**
-   * Releases an input that no step will need again. Its slot, whose memory is already in use, is the next to be
-   * assigned.
+   * Releases an input that no step will need again. The input's slot is assigned again before slots that were never
+   * used, so that no more memory is used.
    */
   release(input: object): void {
     const slot = this.#inputs.findIndex((kept) => kept?.deref() === input);

@@ -88,8 +88,8 @@ export class BlockManager {
   /**
    * Gives a waiting sequence blocks for all its tokens: references to cached full blocks, the cached tail after them if
    * it begins with the same tokens, and new blocks for the rest. At least the last token is left to compute, because
-   * its logits are needed. In layers with a window, the sequence gets the cached blocks that it needs, and room for the
-   * tokens of one step after them.
+   * its logits are needed. In layers with a window, the sequence gets the cached blocks that it needs. New blocks for
+   * the tokens of one step must be free there, but the sequence gets them later.
    *
    * @param numSpare blocks of each pool that must remain free.
    * @returns false, without changing anything, if there are not enough blocks.
@@ -157,7 +157,7 @@ export class BlockManager {
     return true;
   }
 
-  /** Makes the blocks that a sequence has filled findable, and releases those that have left its windows. */
+  /** Makes the blocks that a sequence has filled findable, and releases its blocks that have left the windows. */
   commit(sequence: Sequence): void {
     if (this.#sharesBlocks) this.#seal(sequence);
     for (const window of this.#windows) window.trim(sequence);

@@ -13,8 +13,8 @@ const MAX_CHAR_BYTES = 4;
 export type GetTokenBytes = (tokenId: number, isFirst: boolean) => Uint8Array | undefined;
 
 /**
- * Turns the tokens of one completion into text as they arrive, by decoding their concatenated bytes as UTF-8. The bytes
- * of an incomplete character are held back, and invalid bytes become U+FFFD.
+ * Turns the tokens of one completion into text, one by one. The concatenated bytes of the tokens are decoded as UTF-8.
+ * The bytes of an incomplete character are held back, and invalid bytes become U+FFFD.
  *
  * @example
  * ```ts
@@ -122,8 +122,8 @@ interface StopResult {
  * Passes text on up to the first stop string, and never any part of one.
  *
  * Text that may be the beginning of a stop string is held back until that is decided. The stop string that is completed
- * first wins; if two end at the same position, the longer one. The result does not depend on how the text is divided
- * into fragments.
+ * first wins; if two end at the same position, the longer one wins. The result does not depend on how the text is
+ * divided into fragments.
  *
  * This is an Aho–Corasick automaton over UTF-16 units ("Efficient string matching", CACM 18(6), 1975). The time per
  * unit does not depend on the number or length of the stop strings, and the depth of the automaton's state is the

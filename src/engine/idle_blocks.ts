@@ -98,8 +98,8 @@ interface Tail {
 /**
  * The partly filled last blocks ("tails") of sequences that have ended, by the full block before each. For each full
  * block only the newest tail is kept. Unlike a full block, a tail is not shared: a sequence that continues a tail takes
- * it over, and writes after the tokens that both have in common. As in `BlockIndex`, the full block stands for
- * everything before it.
+ * it over, and writes after the tokens that the sequence and the tail have in common. As in `BlockIndex`, the full
+ * block stands for everything before it.
  *
  * Tails never contain media.
  */

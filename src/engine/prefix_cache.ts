@@ -80,7 +80,7 @@ export class BlockIndex {
   }
 
   /**
-   * Lists the indexed blocks whose ids are `first` or higher, and all that have one of these among their predecessors.
+   * Lists the indexed blocks whose ids are `first` or higher, and the indexed blocks whose prefix contains one of them.
    */
   withPrefixFrom(first: number): number[] {
     /** For each visited block before `first`: whether it has such a predecessor. */

@@ -312,9 +312,9 @@ export class Scheduler {
   }
 
   /**
-   * Ends a sequence in any state, finished or cancelled. Its blocks become free at once and stay findable. If it is
-   * part of a suspended step, they become free after that step. A sequence that has already ended, or never existed, is
-   * ignored.
+   * Ends a sequence in any state, finished or cancelled. Its blocks become free at once and stay findable. If the
+   * sequence is part of a suspended step, the blocks become free after that step. A sequence that has already ended, or
+   * never existed, is ignored.
    */
   end(sequenceId: number): void {
     const sequence = this.#sequences.get(sequenceId);

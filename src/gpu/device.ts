@@ -67,8 +67,8 @@ const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
 const APIS = "DENO_WEBGPU_BACKEND";
 
 /**
- * Excludes OpenGL unless the variable is set. Without a Vulkan driver Deno would take it, but the kernels are not
- * tested with OpenGL, and it has no f16.
+ * Excludes OpenGL unless the variable is set. Without a Vulkan driver, Deno would use OpenGL, with which the kernels
+ * are not tested, and which has no f16.
  */
 function excludeOpenGl(): void {
   const apis = Deno.env.get(APIS);

@@ -57,8 +57,8 @@ export function elemBytes(elem: Elem): number {
 }
 
 /**
- * The shader module of a source. Kernels that differ only in constants share it; it is dropped once all of them are
- * compiled.
+ * The shader module of a source. Kernels that differ only in constants share the module, which is dropped once all of
+ * them are compiled.
  */
 function getModule(
   gpu: GpuContext,

@@ -182,7 +182,8 @@ export class CpuExperts implements ExpertLayers {
     const placed: Placed[] = [];
     const memories: SimdExperts[] = [];
     for (let from = 0; from < options.nodes.length;) {
-      // Only the layers of one memory are described at a time: their constants can be freed once its weights are read.
+      // Only the layers of one memory are described at a time: their constants can be freed once the weights of that
+      // memory are read.
       const layers: ExpertLayer[] = [];
       let bytes = 0;
       for (const node of options.nodes.slice(from)) {

@@ -26,7 +26,7 @@ const MAX_TABLE_BYTES = 4 * 2 ** 20;
 export class MemoryPlan implements Disposable {
   readonly memory = new RowArena(MAX_ROWS);
   readonly matrices = new Map<string, PlannedMatrix>();
-  /** Constants whose rows are looked up: an address, or the file of a large one. */
+  /** Constants whose rows are looked up: an address, or the file of a large constant. */
   readonly tables = new Map<string, number | RowFile>();
   readonly #at = new Map<string, number>();
 

@@ -97,7 +97,7 @@ export class WebGpuBackend implements Backend {
   }
 
   prepareRuntime(): void {
-    // The next caller that opens a session waits for it, and reports its errors.
+    // The next caller that opens a session waits for the runtime, and reports its errors.
     prepareRuntime(this.#gpu.device).catch(() => {});
   }
 

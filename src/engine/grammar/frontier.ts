@@ -1,7 +1,7 @@
 /**
  * The parse states of a text in a grammar, their transitions by byte, and their closure: everything that can come next.
  *
- * A text may have several parses at once. Calls of rules are shared between them and stored once, so that equal parse
+ * A text may have several parses at once. Calls of rules are shared between parses and stored once, so that equal parse
  * states give the same frontier. In this way the grammar becomes a finite automaton, built lazily while it is used.
  *
  * @see Tomita 1985: An efficient context-free parsing algorithm (graph-structured stacks)
@@ -110,7 +110,7 @@ export class Frontiers {
   /**
    * Computes all returns of a call, and merges equal calls, except left-recursive ones.
    *
-   * @param closing calls that are being closed; those met again are added to `#recursive`.
+   * @param closing calls that are being closed. If one of them is met again, it is added to `#recursive`.
    */
   #close(call: Call, closing: Set<Call>): Call {
     const same = this.#sameAs.get(call);
@@ -267,7 +267,7 @@ function getOrCreateSet(sets: Map<Call, Set<number>>, call: Call): Set<number> {
   return set;
 }
 
-/** Lists the returns of a call whose callers are all known: its own, and those of calls that end along with it. */
+/** Lists the returns of a call whose callers are all known: its own, and those of all calls that end when it ends. */
 function listReturns(call: Call): Return[] {
   const seen = new Set<Call>([call]);
   const returns: Return[] = [];

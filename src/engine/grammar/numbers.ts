@@ -88,7 +88,7 @@ class NumberBuilder {
   /**
    * Matches multiples without a sign, with at most as many digits after the point as the divisor has. The number and
    * the divisor are read as whole numbers, without their points: if the number has `n` digits after the point and the
-   * divisor `m`, the number must be a multiple of the divisor divided by gcd(divisor, 10^(m - n)).
+   * divisor has `m`, the number must be a multiple of divisor / gcd(divisor, 10^(m - n)).
    */
   #multiple(divisor: number): number {
     const { whole, fraction } = toBound(divisor);

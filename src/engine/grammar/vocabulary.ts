@@ -191,7 +191,7 @@ const TOKENS_PER_CHUNK = 128;
 type Token = readonly [id: number, bytes: Uint8Array];
 
 class TokenTrie {
-  /** The first token with each byte string, and for each token the next one with the same bytes; -1 for none. */
+  /** For each node, a token that ends there, and for each token, another one with the same bytes; -1 for none. */
   readonly #tokens: Int32Array;
   readonly #sameAs: Int32Array;
   /** For each node: its byte, its depth (from 1), and the node after its subtree. */
