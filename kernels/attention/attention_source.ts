@@ -40,8 +40,8 @@ export interface TileTiling {
   /** Whether workgroup memory holds keys and values in f32, whatever the type of the tensors. */
   readonly isUnpacked: boolean;
   /**
-   * Whether products are computed in f16. Up to eight products are added in f16, and these sums in f32. `four` must then
-   * be an f16 vector, and a tile must have at least eight keys.
+   * Whether products are computed in f16. Up to eight products are added in f16, and these sums in f32. `four` must
+   * then be an f16 vector, and a tile must have at least eight keys.
    */
   readonly isHalf?: boolean;
 }

@@ -35,8 +35,8 @@ export interface AttentionParams {
   /** Whether a bias by distance (ALiBi) is added to the scores, after the soft cap. */
   readonly hasSlopes: boolean;
   /**
-   * Distance from one token's queries to the next token's, and from a token's row to its first head, in elements.
-   * Both are multiples of 4.
+   * Distance from one token's queries to the next token's, and from the beginning of a token's row to its first head.
+   * Both are in elements, and multiples of 4.
    */
   readonly queryStride: number;
   readonly queryOffset: number;

@@ -43,8 +43,8 @@ export class RowArena {
 
   /**
    * @param maxRows maximum number of rows of a step.
-   * @param sums type for sums of 32 products, which does not affect results. x64 needs fewer
-   * additions with i16, ARM with i32.
+   * @param sums type for sums of 32 products, which does not affect results. x64 needs fewer additions with i16, ARM
+   * with i32.
    */
   constructor(maxRows: number, sums: SumKind = Deno.build.arch === "x86_64" ? "i16" : "i32") {
     this.maxRows = maxRows;

@@ -48,8 +48,8 @@ const UNIT_BYTES = { plain: 8, normed: 12 };
 const GATHERED_BYTES = 128;
 
 /**
- * Whether the kernels can compute a product with integers. Its format must allow that, a row must fit into workgroup
- * memory, and WGSL must have integer dot products.
+ * Whether the kernels can compute a product with integers. The format of the weights, the norm and the sum must allow
+ * that, a row must fit into workgroup memory, and WGSL must have integer dot products.
  */
 export function takesInt8(gpu: GpuContext, params: MatvecParams): params is Int8Params {
   const { k, weights, norm, sum } = params;
@@ -71,8 +71,8 @@ function languageFeatures(): ReadonlySet<string> {
 }
 
 /**
- * The tile for this many rows is compiled first, because that is quick. For more rows it takes a quarter more time than
- * the tiles that are made for them.
+ * The tile for this many rows is compiled first, because it compiles quickly. With more rows, it takes a quarter more
+ * time than the tile that is made for more rows.
  */
 const FIRST_ROWS = 128;
 
@@ -191,8 +191,8 @@ const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
 
 /**
  * The buffer for rounded rows, between the kernel that rounds them and the product. All products of a device share one,
- * since they run one after the other. It grows to the largest need; commands recorded with a smaller buffer keep that
- * one.
+ * since they run one after the other. If a larger buffer is needed, it replaces the previous one, which commands that
+ * have been recorded with it still use.
  */
 function getRoundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));

@@ -1,18 +1,19 @@
-// The product of one row in 8 bits with weights of 4 bits. Each workgroup rounds the row by itself while it waits for
-// its weights; there are as many threads as blocks, so all loads are in flight together. See int8_source.ts.
+// The product of one row in 8 bits with weights of 4 bits. The row is processed in stages of $BLOCKS blocks. All loads
+// of a stage are in flight together, and each workgroup rounds the row by itself while it waits for its weights. See
+// int8_source.ts.
 
 // The words of the row with elements at even indices, and those at odd indices.
 var<workgroup> even_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> odd_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> row_scales: array<f32, $BLOCKS>;
-// One entry for each unit of eight elements.
+// By block, with one component for each unit of eight elements.
 var<workgroup> largest: array<vec4<f32>, $BLOCKS>;
 var<workgroup> level_sums: array<vec4<i32>, $BLOCKS>;
 //# if HAS_NORM
 var<workgroup> squares: array<f32, $UNITS>;
 var<workgroup> gathered: array<f32, $GATHERERS>;
 //# end
-// Scaled products of the blocks of each output; one float of padding keeps threads off each other's memory banks.
+// Scaled products of the blocks of each output; one float of padding per output avoids conflicts of memory banks.
 var<workgroup> products: array<f32, $(OUTS * (BLOCKS + 1))>;
 var<workgroup> totals: array<f32, $OUTS>;
 

@@ -63,7 +63,7 @@ fn sum_of_levels(words: vec2<u32>) -> i32 {
 override BLOCKS: u32;
 // Number of units of eight elements in a row.
 override UNITS: u32;
-// UNITS if there is a norm; otherwise 1.
+// Length of `squares`: UNITS if there is a norm, otherwise 1.
 override SQUARES: u32;
 
 const THREADS = 128u;

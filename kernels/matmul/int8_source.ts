@@ -32,7 +32,7 @@ export interface Int8Tile {
   readonly isDouble: boolean;
 }
 
-/** Tiles, each with the most rows that it is for. */
+/** Tiles, each with the largest number of rows that it is for. */
 const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
   {
     upTo: 8,
@@ -104,8 +104,8 @@ const MOST_BLOCKS = 96;
 const ROW_OUTS = 16;
 const ROW_THREADS = [256, 224, 192, 160, 128];
 /**
- * A row's squares are added in 32 parts, by units of eight elements. Each stage but the last must hold whole rounds of
- * these.
+ * A row's squares are added in 32 parts; units of eight elements go to these parts in turn. So a stage must be a
+ * multiple of 32 units, which are this many blocks, unless there is only one stage.
  */
 const ROUND = 8;
 
@@ -129,7 +129,7 @@ const MAGIC = { bits: 0x4b400000, float: "12582912.0" };
 
 /** Number of parts in which the squares of a row are added; the same as in int8_rows.wgsl. */
 const GATHERERS = 32;
-/** Possible numbers of blocks between two checks for the end of a sum, the best first. */
+/** Possible numbers of blocks that one iteration adds to an output's sum, the best first. */
 const STEPS = [8, 4, 2, 1];
 
 /**

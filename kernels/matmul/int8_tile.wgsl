@@ -5,7 +5,7 @@
 @group(0) @binding(0) var<storage, read> rounded: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> factors: array<vec2<u32>>;
 
-// Consecutive words are read by threads of one lane; one word of padding keeps lanes off each other's memory banks.
+// By stage and lane, then by word. The last entry of a lane is padding, which avoids conflicts of memory banks.
 var<workgroup> row_words: array<array<vec4<u32>, $(2 * THREAD_ROWS * DEPTH + 1)>, $(STAGES * ROW_LANES)>;
 var<workgroup> row_factors: array<array<vec2<u32>, $(THREAD_ROWS * DEPTH + 1)>, $(STAGES * ROW_LANES)>;
 var<workgroup> column_words: array<array<vec4<u32>, $(2 * THREAD_COLUMNS * DEPTH + 1)>, $(STAGES * COLUMN_LANES)>;
@@ -40,7 +40,7 @@ if (thread < $(CHUNKS - s * THREADS)u)
 //# end
 //# end
 
-// Stores a stage in workgroup memory, and takes the words of columns apart.
+// Stores a stage in workgroup memory, and separates the columns' levels at even indices from those at odd indices.
 //# part store
 //# for s in 0..WORD_SLOTS
 //# if WORDS < (s + 1) * THREADS
@@ -180,7 +180,7 @@ fn matvec(
     {
       let n = group.x * $(GROUP_OUTPUTS)u + column_lane + $(j * COLUMN_LANES)u;
       //# if IS_GATED
-      // The first half of a thread's columns is the gate.
+      // The first half of a thread's columns belongs to the gate.
       if (n < N) { finish(n, row, vec2<f32>(sum$(i)_$j, sum$(i)_$(j + THREAD_OUTPUTS)) * factor); }
       //# else
       if (n < N) { finish(n, row, vec2<f32>(sum$(i)_$j, 0.0) * factor); }

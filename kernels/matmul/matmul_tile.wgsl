@@ -1,5 +1,6 @@
-// Products of many rows: $TILE rows and $TILE columns of the matrix at a time, staged in workgroup memory $DEPTH
-// elements of K deep. Each thread computes the sums of four rows and eight columns. See matvec_source.ts.
+// Products of many rows. A workgroup takes a tile of $TILE rows and $TILE columns, which are outputs of the matrix, and
+// stages $DEPTH elements along K at a time. Each thread computes the sums of four rows and eight columns. See
+// matvec_source.ts.
 
 var<workgroup> x_tile: array<vec4<f32>, $(DEPTH * QUADS)>;
 var<workgroup> w_tile: array<vec4<f32>, $(DEPTH * QUADS)>;

@@ -136,7 +136,7 @@ fn accumulate(first: u32, row0: u32, lane: u32) {
 //# end
 //# end
 //# if IS_NBITS
-// [outputs, K] in blocks of 1, 2, 4 or 8 bits, the layout of MatMulNBits of com.microsoft: `(level - zero) * scale`.
+// [outputs, K], levels of 1, 2, 4 or 8 bits in blocks, as in com.microsoft's MatMulNBits: `(level - zero) * scale`.
 
 // The part of a quantised row that is read at a time: at most a block.
 alias chunk = $CHUNK;

@@ -1,5 +1,5 @@
 /**
- * Products of few rows with a weight matrix, including the operations before and after them in a transformer layer.
+ * Products of rows with a weight matrix, including the operations before and after them in a transformer layer.
  *
  * @module
  */
@@ -72,7 +72,7 @@ export class Matvec {
   readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
   readonly #kernels = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
-  /** Row counts whose program is not compiled yet; the program for the fewest rows takes them in the meantime. */
+  /** Row counts whose programs are not compiled yet. Until then, the program for the fewest rows runs instead. */
   readonly #deferred = new Set<number>();
   readonly #takesTiles: boolean;
   readonly #int8: Int8Products | undefined;

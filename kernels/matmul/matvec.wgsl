@@ -53,7 +53,7 @@ fn load_x(row0: u32, r: u32, at: u32, normed: Affine) -> vec4<f32> {
   return (value - row_mean[r]) * row_scale[r] * normed.factor + normed.offset;
 }
 
-// Adds up the threads' elements of `sums` for each row. The total is the first element of the row's `gathered`.
+// Adds up the threads' elements of `sums` for each row, in GATHERERS parts, which `total` adds up.
 fn gather_sums(thread: u32) {
   workgroupBarrier();
   for (var i = thread; i < GATHERERS * ROWS; i += THREADS) {
@@ -112,7 +112,7 @@ fn measure_rows(row0: u32, thread: u32) {
 
 // Number of threads that sum a unit; each has its part in `acc`.
 override LANES: u32;
-// ROWS in groups of four; the last group may be a single row.
+// Number of groups of four rows; 1 if there is a single row.
 override ROW_FOURS: u32;
 // Whether neighbouring threads take neighbouring units, rather than neighbouring elements along K.
 override UNITS_FIRST: bool;

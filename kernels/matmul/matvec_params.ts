@@ -22,7 +22,7 @@ export type MatrixFormat =
     /** Number of weights per block: a power of two, at least 16, that fills whole 32-bit words. */
     readonly blockSize: number;
     readonly hasZeroPoints: boolean;
-    /** Whether zero points are elem, and lie between levels. */
+    /** Whether zero points have type elem. They may then lie between levels. */
     readonly hasFloatZeroPoints?: boolean;
     /** Whether rows may be rounded to 8 bits per block: ONNX Runtime's accuracy level 4. */
     readonly allowsInt8?: boolean;
@@ -237,8 +237,8 @@ function floorToPowerOfTwo(count: number, limit: number): number {
 
 /**
  * A graphics card reads fastest if neighbouring threads read neighbouring words, and needs many threads. A software
- * adapter runs eight threads of a workgroup in step, but each reads by itself. So a single thread sums along K there,
- * and all threads share the loads of `x`.
+ * adapter runs eight threads of a workgroup in step, but performs the loads of each thread separately. So a single
+ * thread sums along K there, and all threads share the loads of `x`.
  *
  * @param hasTiles whether steps have many rows.
  */

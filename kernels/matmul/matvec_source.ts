@@ -56,7 +56,7 @@ export function describeTile(params: MatvecParams): MatvecSource {
 
 function joinSource(params: MatvecParams, { division, products, isLooped }: {
   readonly division: Readonly<Record<string, number>>;
-  /** The products and the entry point, unless loops over the matrix add the products. */
+  /** The products and the entry point; empty if `isLooped`, since matvec.wgsl has both. */
   readonly products: string;
   readonly isLooped: boolean;
 }): MatvecSource {
@@ -139,7 +139,7 @@ function countAffineVectors({ sum, norm }: MatvecParams): number {
 
 /** Maximum number of chunks of a lane whose loads all come before the first use. */
 const MOST_CHUNKS = 4;
-/** Number of vec4s that a lane loads between two tests of the loop's end. */
+/** Number of vec4s that a lane loads in one iteration of the loop. */
 const FOURS_AT_ONCE = 4;
 
 /** Products of few rows on a graphics card, their sums over lanes, and the entry point. */
@@ -196,7 +196,7 @@ const TILE_OUTS = 8;
 const QUADS = TILE / 4;
 /** Number of threads: each stages four rows and four columns, four elements of K deep. */
 const TILE_THREADS = QUADS * DEPTH / 4;
-/** Steps of K between two tests of the loop's end. */
+/** Number of unrolled steps along K in one iteration of the loop. */
 const STEPS = 8;
 
 /** Whether a product of many rows can be computed in tiles. */

@@ -1,5 +1,5 @@
-// Products of few rows on graphics cards, with one variable per sum and a thread's loads one right after the other. It
-// follows matrix.wgsl and matvec.wgsl; see matvec_source.ts.
+// Products of few rows on graphics cards, with one variable per sum and a thread's loads one right after the other.
+// matrix.wgsl and matvec.wgsl must precede this template; see matvec_source.ts.
 //
 // A lane reads the matrix in units along K: chunks of levels, or vec4s of elements. Its sums are `value0` and so on:
 // for each row the sums of the outputs, and one of the row's squares for a root mean square.
@@ -178,8 +178,8 @@ fn matvec(
     }
     //# end
   }
-  // Adds up the sums of each unit's lanes, as many sums at a time as fit into memory. One float of padding keeps
-  // threads off each other's memory banks.
+  // Adds up the sums of each unit's lanes, as many sums at a time as fit into memory. One float of padding per sum
+  // avoids conflicts of memory banks.
   //# for pass in 0..PASSES
   workgroupBarrier();
   //# for v in 0..PASS_VALUES

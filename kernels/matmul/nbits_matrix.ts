@@ -2,9 +2,9 @@
  * The layout of a quantised matrix (`MatMulNBits`) in the memory of `row_products.ts`.
  *
  * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix in another format is split into
- * planes, which are matrices of that kind whose products are added. If levels have 8 bits, the planes are their upper
- * and their lower halves; if blocks have 16 weights, the planes are the even and the odd blocks. The planes of a block
- * lie one after the other, and rows contain a copy of the block for each plane.
+ * planes, which are matrices of that kind whose products are added. If levels have 8 bits, the planes are their lower
+ * and their upper halves; if blocks have 16 weights, the planes are the even and the odd blocks. The planes of a block
+ * lie one after the other, and a quantised row has a copy of each of its blocks for every plane.
  *
  * A zero point `z` between levels is a plane too, whose weights are all 1 and whose scale is `scale * (middle - z)`:
  * `scale * (level - z)` is `scale * (level - middle) + scale * (middle - z)`.
@@ -60,7 +60,7 @@ function planesPerPart(
   return (bits === 8 ? 2 : 1) + (hasFloatZeroPoints ? 1 : 0);
 }
 
-/** Whether the kernel reads zero points; for 1 and 2 bits they are subtracted from the levels. */
+/** Whether the kernel reads zero points. For 1 and 2 bits, they are subtracted when the levels are packed. */
 export function hasZeros(
   { bits, hasZeroPoints, hasFloatZeroPoints }: Pick<
     NbitsMatrix,
@@ -245,7 +245,7 @@ function unpackBlock(
 
 const tables = new Map<number, Uint8Array>();
 
-/** For each byte of 1-bit or 2-bit levels, the same levels in 4 bits with the zero point subtracted. */
+/** For each byte of 1-bit or 2-bit levels, the same levels in 4 bits, moved so that the zero point becomes 8. */
 function makeTable(bits: 1 | 2, zero: number): Uint8Array {
   const key = bits * 4 + zero;
   let table = tables.get(key);

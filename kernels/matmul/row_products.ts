@@ -70,8 +70,8 @@ export function checkNbitsProduct({ k, n, weights, gate, out }: MatvecParams): v
 }
 
 /**
- * Rows are rounded to 8 bits per block if that is allowed (accuracy level 4). Otherwise they get 16 bits, more than
- * half precision has: levels of 8 bits, and levels for the remainders.
+ * Rows are rounded to 8 bits, with a scale per block, if that is allowed (accuracy level 4). Otherwise they get 16
+ * bits, which is more than half precision has: levels of 8 bits, and levels of 8 bits for the remainders.
  */
 export function chooseRowLevels(weights: MatrixFormat & { readonly kind: "nbits" }): RowLevels {
   return { copies: numPlanes(weights), isPaired: weights.allowsInt8 !== true };
@@ -105,7 +105,7 @@ interface ProductMemory {
 /**
  * The kernel of a product with a quantised matrix.
  *
- * @param quantizeRows writes the rows, normalised if there is a norm, as levels. It does nothing if they are those of
+ * @param quantizeRows writes the rows, normalised if there is a norm, as levels. `undefined` if these are the levels of
  * the previous product.
  * @throws {RangeError} when the kernel cannot run it.
  */
@@ -226,7 +226,8 @@ export async function packFloats(
  * The kernel of a product with a matrix of f32.
  *
  * @param memory.normed address of the normalised rows, f32 `[rows, k]`.
- * @param normRows writes the normalised rows to `normed`, if the product takes those.
+ * @param normRows writes the normalised rows to `normed`. `undefined` if there is no norm, or if `normed` already has
+ * these rows.
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function floatProduct(

@@ -11,14 +11,14 @@ override X_OFFSET: u32;
 // 0 for none, 1 for root mean square, 2 for mean and variance.
 override NORM: u32;
 override EPSILON: f32;
-// Offset in vec4s.
+// Offset of the norm's factors in `affine`, in vec4s.
 override AFFINE_AT: u32;
 override HAS_BETA: bool;
 
 //# if HAS_SUM
-// Each row is the sum of `addend` and of `x` divided by its root mean square. Every workgroup computes and writes all
-// of its rows, so that it only reads what it has written itself. `affine` holds all constant vectors, so that eight
-// buffers are enough: the factors of the sum, the norm's factors, its offsets, and the bias.
+// Each row is the sum of `addend` and of `x` divided by its root mean square and multiplied by factors. Every workgroup
+// computes and writes all of its rows, so that it only reads what it has written itself. `affine` holds all constant
+// vectors, so that eight buffers are enough: the factors of the sum, the norm's factors and offsets, and the bias.
 @group(0) @binding(2) var<storage, read_write> summed: array<four>;
 @group(0) @binding(3) var<storage, read> addend: array<four>;
 

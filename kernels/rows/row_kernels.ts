@@ -192,8 +192,8 @@ export class TakeRows {
 }
 
 /**
- * The parameters of rotary position embeddings of heads, for attention operators that take rotated heads. They are
- * computed on the CPU only: on a GPU, `kv_write` rotates heads. Let `x` be a head of the token at position `p`, and
+ * The parameters of rotary position embeddings of heads, for attention operators that take rotated heads. This kernel
+ * exists only on the CPU: on a GPU, `kv_write` rotates heads. Let `x` be a head of the token at position `p`, and
  * `x'[i]` the element that is rotated together with `x[i]`:
  *
  * `out[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, with minus for the first element of each pair; elements from
@@ -201,7 +201,7 @@ export class TakeRows {
  */
 export interface RotateParams {
   readonly elem: Elem;
-  /** Heads of a row, one after the other. */
+  /** Number of heads in a row, which lie one after the other. */
   readonly heads: number;
   readonly headSize: number;
   /** Number of leading elements of a head that are rotated. */

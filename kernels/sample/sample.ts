@@ -219,7 +219,7 @@ export class SampleKernel {
     return at;
   }
 
-  /** A prompt may contain tokens beyond the logits; they are left out. */
+  /** Packs the adjustments. A prompt may contain tokens beyond the logits, which are left out. */
   #packAdjustments(row: SampleRow): number {
     const { adjustments, mask } = row;
     const at = this.#numExtras;

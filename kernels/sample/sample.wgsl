@@ -1,12 +1,12 @@
 // Chooses one token per row of logits. See sample_reference.ts for the formula, sample.ts for shapes.
 //
 // One workgroup takes one row and makes passes over the whole vocabulary: one for the largest logit, then one for the
-// sums of weights and the best of all tokens. Rows that cut tokens off take one of two paths. With a small top-k, its
-// tokens are gathered into a list and ranked there. Otherwise the best of all tokens is tried; as long as top-k or
-// top-p cuts it off, it is replaced by the best of the tokens that rank ahead of it. Every token draws the same number
-// each time, so the result is the best of all tokens that are kept.
+// sums of weights and the best token in the draw. Rows with top-k or top-p take one of two paths. If top-k is small,
+// its tokens are gathered into a list, where they are ranked and drawn. Otherwise the best of all tokens is tried. As
+// long as top-k or top-p cuts off the current token, the best of the tokens that rank ahead of it is tried next. Every
+// token draws the same number each time, so the result is the best of all tokens that are kept.
 //
-// Workgroup memory: 14 words per thread, and 262.
+// Workgroup memory: 14 words per thread, and 264.
 
 const DIGITS = 256u;
 
@@ -105,7 +105,7 @@ fn settle(
   return choice;
 }
 
-// Logits further below the largest count as if they were this far, so that their squares stay finite.
+// Logits that are further below the largest count as if they were this far below it, so that squares stay finite.
 const FURTHEST = 10000.0;
 
 // The lowest exponent that top-n-sigma keeps: n standard deviations of the logits below the largest.
@@ -194,7 +194,7 @@ fn sample(
   var choice = NO_CHOICE;
   var i = thread;
   if (!is_drawn || is_small) {
-    // Only their sum is needed, so four groups are loaded together.
+    // Only the sum of the probabilities is needed, so four vec4s are loaded together.
     for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
       let at = start / 4u + i;
       let ahead = load_ahead(at);

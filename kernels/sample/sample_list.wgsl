@@ -1,4 +1,4 @@
-// A list of the first tokens of a row, for cuts and reports that need few of them.
+// A list of the highest-ranked tokens of a row, for top-k and for reports that need only a few tokens.
 
 override LIST_SIZE: u32 = 4u * THREADS;
 
@@ -10,7 +10,7 @@ var<workgroup> list: array<vec2<u32>, LIST_SIZE>;
 var<workgroup> list_count: atomic<u32>;
 var<workgroup> list_length: u32;
 
-// The best of a choice and four tokens, among those that rank behind a given one.
+// The better of a choice and the best of those of four tokens that rank behind a given one.
 fn best_with(choice: Choice, tokens: Tokens, is_raw: bool, behind: Choice) -> Choice {
   let all_keys = select(tokens.keys, tokens.raw_keys, is_raw);
   let is_behind = (all_keys < vec4<u32>(behind.score)) |

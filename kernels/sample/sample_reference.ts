@@ -89,7 +89,7 @@ export class ReferenceSampler {
     const logits = row.mask === undefined ? loaded : this.#applyMask(loaded, row.mask);
     const raw = this.#rawRow;
     raw.set(logits);
-    // Infinite logits show in the maximum; a separate pass would take as long.
+    // Infinite logits show in the maximum, so no separate pass looks for them.
     if (raw.max() === Infinity) raw.set(this.#makeFinite(logits));
     const rawMax = raw.max();
     if (rawMax === -Infinity) return undefined;
@@ -241,7 +241,7 @@ function race(list: Candidates, key: number): number {
   return winner;
 }
 
-/** Like {@linkcode race}, over the whole vocabulary, for rows that cut nothing off. */
+/** Like {@linkcode race}, over the whole vocabulary, for rows without top-k, top-p, min-p and top-n-sigma. */
 function raceAll(row: ChunkedRow, max: number, scale: number, key: number): number {
   const { values, maxima } = row;
   let best = Infinity;

@@ -24,7 +24,7 @@ export interface SamplingParams {
   readonly frequencyPenalty: number;
   /** Subtracted once from the logit of every token that occurs in the completion. */
   readonly presencePenalty: number;
-  /** Positive logits of tokens in prompt or completion are divided by it, negative ones multiplied; 1 turns it off. */
+  /** Divides positive logits of tokens in prompt or completion, and multiplies negative ones; 1 turns it off. */
   readonly repetitionPenalty: number;
   /** Number of most recent tokens of prompt and completion that the repetition penalty applies to; all if absent. */
   readonly repetitionWindow?: number | undefined;
@@ -80,7 +80,7 @@ export interface SampleRow {
 /** A chosen token. Log-probabilities are the model's among allowed tokens, before penalties, bias and temperature. */
 export interface SampledToken {
   readonly tokenId: number;
-  /** `undefined` if the row does not request it. */
+  /** Valid only if the row's `topLogprobs` is set. */
   readonly logprob: number;
   /** Most likely first; as many as requested, or all that are allowed. */
   readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];

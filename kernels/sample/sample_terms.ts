@@ -54,7 +54,7 @@ export function computeLowestExponent(params: SamplingParams): number {
   return fround(Math.log(params.minP));
 }
 
-/** Logits further below the largest count as if they were this far, so that their squares stay finite in float32. */
+/** Logits further below the largest count as if they were this far below it, so that squares are finite in float32. */
 const FURTHEST = 10_000;
 
 /**

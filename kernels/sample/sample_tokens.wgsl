@@ -114,11 +114,12 @@ fn adjusted_key(row: Row, start: u32, n: u32) -> u32 {
   return to_keys(vec4<f32>(adjusted)).x;
 }
 
-// Number of vec4s in a row: those of its logits, which may begin and end within one, then its adjusted tokens.
+// Number of vec4s that hold a row's logits, which may begin and end in the middle of a vec4.
 fn count_logit_fours(start: u32) -> u32 {
   return (start + VOCAB_SIZE + 3u) / 4u - start / 4u;
 }
 
+// Number of all vec4s of a row: those with logits, then those of its adjusted tokens.
 fn count_fours(row: Row, start: u32) -> u32 {
   return count_logit_fours(start) + (row.num_adjustments + 3u) / 4u;
 }
@@ -249,7 +250,7 @@ fn exponential(draw: u32) -> f32 {
   return 2.0 * t * series;
 }
 
-// The weights of tokens in the draw; 0 if min-p drops them.
+// The weights of tokens in the draw; 0 if min-p or top-n-sigma drops them.
 fn weigh_all(row: Row, keys: vec4<u32>, largest: f32) -> vec4<f32> {
   let exponents = (to_values(keys) - largest) * row.scale;
   let is_kept = (keys != vec4<u32>()) & (exponents >= vec4<f32>(row.lowest_exponent));

@@ -2,7 +2,7 @@
  * Whisper's rules on timestamps and text, applied to rows of logits: `token_rules` on the GPU, and its reference, which
  * the CPU backend runs.
  *
- * The tokens that a row's rule allows stay. If the timestamps among them are together more likely than any one of the
+ * Tokens that a row's rule allows are kept. If the timestamps among them are together more likely than any one of the
  * others, `ln Σ e^logit[timestamps] > max logit[others]`, the others are removed too. The logit of a removed token
  * becomes the lowest number. NaN is ignored, and infinity counts as the largest number, as in sampling.
  *

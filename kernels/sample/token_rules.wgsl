@@ -57,7 +57,7 @@ fn countable(logit: f32) -> f32 {
   return select(min(logit, -LOWEST), LOWEST, is_nan);
 }
 
-// The largest logit of other tokens and of timestamps: of those before, and of this token.
+// Updates the largest logits with a token: that of other tokens (x), and that of timestamps (y).
 fn best_with(before: vec2<f32>, rule: Rule, token: u32, logit: f32) -> vec2<f32> {
   if (!is_allowed(rule, token)) {
     return before;

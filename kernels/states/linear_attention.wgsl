@@ -28,7 +28,7 @@ override SCALE: f32;
 override DECAYS: bool;
 // Whether a decay is given as its logarithm.
 override IS_LOGARITHM: bool;
-// Rates of the delta rule: one for a token, or one for each of its heads; none without the rule.
+// Number of rates of the delta rule per token: 1, or one for each head; 0 without the rule.
 override RATES: u32;
 override Q_STRIDE: u32;
 override Q_OFFSET: u32;

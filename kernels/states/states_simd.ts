@@ -66,7 +66,7 @@ interface Placed {
   readonly operands: readonly (Operand & { readonly at: number })[];
   readonly outWidth: number;
   readonly outAt: number;
-  /** The words of the kernel's structure for this recurrence; addresses are filled in later. */
+  /** The words of the kernel's structure for this recurrence. */
   readonly words: Uint32Array;
   readonly state: number;
   /** Number of elements of a state. */
@@ -133,7 +133,7 @@ export class SimdStates {
     }
   }
 
-  /** Runs a recurrence over the rows of a step; its ranges are contiguous. */
+  /** Runs a recurrence over the rows of a step. The ranges must be contiguous, beginning with row 0. */
   run(index: number, arrays: StateArrays, ranges: readonly StateRange[]): void {
     const numRows = ranges.at(-1)?.end ?? 0;
     for (let first = 0; first < numRows; first += MAX_ROWS) {

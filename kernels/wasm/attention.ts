@@ -5,8 +5,8 @@
  *
  * `pagedAttention` is causal, over the paged cache: the keys `j` are those of `t`'s sequence up to `t` itself, within
  * the window. `packedAttention` is bidirectional, for sequences that lie one after the other: the keys `j` are those of
- * `t`'s sequence within the window on either side of `t`. Its keys and values are first copied into tiles, since every
- * block of rows reads all of them.
+ * `t`'s sequence within the window on either side of `t`. Keys are first copied into tiles, since every block of rows
+ * reads all of them; values are read where they are.
  *
  * Rows of one KV head see about the same keys, and are processed together; see `attend_keys.ts`.
  */

@@ -1,8 +1,9 @@
 /**
  * Sums of a block's products, for {@linkcode multiply}.
  *
- * `Sum` is the type of the sums. It does not affect the results. On x64, two 8-bit products in i16 take one
- * instruction, and four in i32 three or more. Processors with an instruction for four (ARM) need less work with i32.
+ * `Sum` is the type of the sums. It does not affect the results. On x64, one instruction adds two 8-bit products in
+ * i16, but adding four in i32 takes three or more. Processors that add four with one instruction (ARM) need less work
+ * with i32.
  *
  * `Zeros` says whether blocks have zero points.
  */
@@ -51,7 +52,8 @@ export function add<Sum>(sum: v128, low: v128, high: v128, evens: v128, odds: v1
       i32x4.relaxed_dot_i8x16_i7x16_add_s(evens, low, sum),
     );
   }
-  // Sixteen products of at most 15 * 127, plus an initial value of at most 8 * 16 * 127.
+  // The sum cannot overflow. Each of its sixteen elements contributes at most 15 * 127 in magnitude: `-zero * x` in the
+  // initial value, and `(level - zero) * x` once its product has been added.
   return i16x8.add(
     i16x8.add(sum, i16x8.relaxed_dot_i8x16_i7x16_s(evens, low)),
     i16x8.relaxed_dot_i8x16_i7x16_s(odds, high),

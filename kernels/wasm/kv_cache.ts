@@ -65,7 +65,7 @@ function copy(from: usize, numBytes: usize, to: usize): void {
   }
 }
 
-/** Writes the elements of a head `TILE` apart. */
+/** Writes the elements of a head at distances of `TILE` elements. */
 export function scatter(from: usize, numBytes: usize, to: usize): void {
   const end = from + numBytes;
   for (; from < end; from += 16, to += TILE * 16) {

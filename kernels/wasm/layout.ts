@@ -108,7 +108,7 @@ export function wordAt(array: usize, index: u32): u32 {
 
 /**
  * Offset in either cache of the tile that holds token `position` of the sequence with block table `table`, for one KV
- * head. It avoids divisions, which would cost as much as processing a tile of small heads.
+ * head. The computation avoids divisions, which would cost as much as processing a tile of small heads.
  */
 export function tileOffset(node: Node, table: usize, kvHead: u32, position: u32): usize {
   const block = wordAt(table, position >> node.blockShift);
@@ -146,7 +146,7 @@ export class PackedNode {
   scale: f32;
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   softcap: f32;
-  /** Number of keys that a query sees on either side of its own; 0 for all. */
+  /** Number of keys that a query sees on either side of its own position; 0 for all. */
   window: u32;
 }
 

@@ -13,7 +13,7 @@ import { storeUpTo } from "./causal_conv";
 import { LinearNode, rangeAt, StateRange } from "./layout";
 import { madd } from "./vectors";
 
-/** Bytes of a row of the columns processed together, and of the remaining columns. */
+/** Bytes of a row of sixteen columns, and of four: the remaining columns are processed four at a time. */
 const WIDE: usize = 64;
 const NARROW: usize = 16;
 

@@ -2,10 +2,10 @@
  * Products of one, two or four rows with groups of a matrix.
  *
  * Several streams of weights are read side by side, because a single one would stall at the beginning of each memory
- * page. They overlap at the end. As many sums are kept as there are registers for.
+ * page. The streams overlap at the end. As many sums are kept as there are registers for.
  *
- * `Paired` says whether rows come in pairs, which are the two parts of one row. The products of both with a block are
- * then added before those of the next block, and half as many sums are stored. The other type arguments are those of
+ * `Paired` says whether rows come in pairs, which are the two parts of one row. For each block, the products of both
+ * parts are then added together, and half as many sums are stored. The other type arguments are those of
  * `block_sums.ts`.
  */
 import {

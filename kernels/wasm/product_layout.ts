@@ -9,7 +9,7 @@ export const GROUP: u32 = 4;
 export const BLOCK: u32 = 32;
 /** Bytes of a group's block: 4-bit levels, and four scales. */
 export const BLOCK_BYTES: usize = 80;
-/** Bytes of a group's block with zero points, which follow the scales, each twice in one byte. */
+/** Bytes of a group's block with zero points. They follow the scales as bytes, each zero point twice. */
 export const ZEROS_BLOCK_BYTES: usize = 88;
 
 /** A matrix of 4-bit blocks, and the operations on its products. */

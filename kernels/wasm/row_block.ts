@@ -39,7 +39,7 @@ const STARTS: usize = 64;
 const ENDS: usize = STARTS + ROWS * 4;
 /** Address of each row's result. */
 const OUTS: usize = ENDS + ROWS * 4;
-/** f32 `[ROWS]`: the largest exponent of two so far, and the sum of weights. */
+/** f32 `[ROWS]` each: the largest exponent (to base 2) so far, and the sum of weights. */
 const LARGEST: usize = OUTS + ROWS * 4;
 const TOTALS: usize = LARGEST + ROWS * 4;
 /** f32 `[ROWS]`: by how much a row's scores grow from one key to the next. */
@@ -128,7 +128,7 @@ export function setTile(block: RowBlock, tile: u32, keys: usize, values: usize):
   store<u32>(at, <u32> values, VALUE_TILES);
 }
 
-/** The first key that any row sees, rounded down to a multiple of `KEYS`, which are processed together. */
+/** The first key that any row sees, rounded down to a multiple of `KEYS`, since `KEYS` keys are processed together. */
 export function findFirstKey(block: RowBlock): u32 {
   return rowStart(block, 0) & -KEYS;
 }

@@ -60,7 +60,7 @@ export function sumLanes(x: v128): f32 {
 export const LOG2_E: f32 = 1.44269504088896341;
 /** `1.5 * 2 ** 23`: adding it to a number leaves no bits for a fraction, which rounds the number. */
 const ROUNDER: f32 = 12582912;
-/** Powers of two below this are not normal float32 numbers. */
+/** Powers of two with an exponent below this are not normal float32 numbers. */
 const LOWEST: f32 = -126;
 
 /** `a * b + c`, with a single rounding if the processor supports it. */
@@ -69,8 +69,8 @@ export function madd(a: v128, b: v128, c: v128): v128 {
 }
 
 /**
- * `2 ** x` for `x ≤ 0`, with a relative error below 2e-7; 0 below -126. With `n` the integer nearest to `x`, a minimax
- * polynomial gives `2 ** (x - n)`, and `n` is added to its exponent.
+ * `2 ** x` for `x ≤ 126`, with a relative error below 2e-7; 0 below -126. With `n` the integer nearest to `x`, a
+ * minimax polynomial gives `2 ** (x - n)`, and `n` is added to the exponent of that number.
  */
 export function exp2(x: v128): v128 {
   const rounder = f32x4.splat(ROUNDER);
