@@ -108,7 +108,7 @@ export class Tokenizer {
     return this.#addedTexts.get(id) ?? this.#model.vocabulary.idToToken(id);
   }
 
-  /** All tokens, with their ids. */
+  /** All tokens, with their ids. Added tokens that the vocabulary also has come twice. */
   *entries(): Generator<[token: string, id: number]> {
     yield* this.#model.vocabulary.entries();
     yield* this.#addedIds.entries();
