@@ -135,7 +135,7 @@ export function countBlockBytes(node: AttentionNode, headBytes: HeadBytes): numb
   return countKindBytes(node, headBytes).reduce((sum, bytes) => sum + bytes);
 }
 
-/** The number of bytes of the keys of a block, and of its values. */
+/** The number of bytes of a block's keys, and of its values, in one layer. */
 function countKindBytes(
   { kvHeads, headDim, vHeadDim, dtype }: AttentionNode,
   headBytes: HeadBytes,
@@ -143,9 +143,9 @@ function countKindBytes(
   return [headDim, vHeadDim].map((size) => BLOCK_SIZE * kvHeads * headBytes(dtype, size));
 }
 
-/** Size of the pool at the start; it grows when sequences need more. */
+/** Size of all pools together at the start; a pool grows when sequences need more. */
 const START_KV_CACHE_MB = 256;
-/** Size up to which the pool grows rather than evict cached prefixes. */
+/** Size up to which the pools grow rather than evict cached prefixes. */
 const ROOMY_KV_CACHE_MB = 1024;
 const DEFAULT_MAX_BATCH_TOKENS = 512;
 const DEFAULT_MAX_SEQUENCES = 32;

@@ -14,7 +14,7 @@ const AIM = 2;
 const REFRESH_STEPS = 32;
 /** A duration counts as at most this many times the average. */
 const OUTLIER = 1.5;
-/** Minimum number of prompt tokens in a step. */
+/** The maximum number of prompt tokens in a step is never lower than this. */
 const LEAST_CHUNK = 16;
 /** Prompt tokens in the first steps, while it is not known how long the device takes. */
 const FIRST_CHUNK = 64;

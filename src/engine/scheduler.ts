@@ -12,7 +12,7 @@ import { LengthLimits } from "./length_limits.ts";
 import { StateSlots } from "./idle_blocks.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
-/** Cache scope of all sequences while the prefix cache is on. */
+/** Cache scope of all sequences that share blocks with other requests. */
 const SHARED_SCOPE = 0;
 
 /**

@@ -57,7 +57,10 @@ export interface SequenceOptions extends SamplingOptions {
   readonly id: number;
   /** Id of the request, shared by its samples. */
   readonly requestId: number;
-  /** Only sequences of the same scope share blocks. The scope is 0 for all requests, or different for each request. */
+  /**
+   * Only sequences of the same scope share blocks. The scope is 0 for requests that share blocks with others; any other
+   * request has a scope of its own.
+   */
   readonly cacheScope: number;
   /** Token ids of the prompt, which are copied. */
   readonly promptTokens: Int32Array;
