@@ -109,7 +109,7 @@ function readOperand(search: LayoutSearch, { kind, node }: AttentionOperand): Op
       continue;
     }
     if (kind === "v" || offset !== 0) break;
-    // Only scales of queries become a part of the attention's scale, because keys are cached before it is applied.
+    // Only a scale of queries becomes a factor of the attention's scale.
     const isScaled = kind === "q" && norm === undefined &&
       (producer.opType === "Mul" || producer.opType === "Div");
     const scaled = isScaled ? readScale(index, producer) : undefined;

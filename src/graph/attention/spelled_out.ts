@@ -67,8 +67,8 @@ interface SoftmaxProducts {
 }
 
 /**
- * Computes the exponents of a softmax in a run in which every score is `score`. They show which keys are visible, and
- * how scores are scaled.
+ * Computes the exponents of a softmax in a run in which every score is `score`. The exponents show which keys are
+ * visible, and how scores are scaled.
  *
  * @returns a plane `[tokens, keys]` for all heads, or one for each head.
  */

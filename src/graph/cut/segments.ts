@@ -47,7 +47,7 @@ function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<st
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.
- * @throws {Refusal} when a kernel node reads the result of another one directly.
+ * @throws {Refusal} when a kernel node directly reads the result of another kernel node.
  */
 export function partitionNodes(
   index: GraphIndex,

@@ -45,7 +45,7 @@ function isAligned(input: TokenAxis | undefined, output: TokenAxis | undefined):
 const aligned: TokenAxisRule = (_node, { inputs, output }) =>
   inputs.every((input) => isAligned(input, output));
 
-/** Operators that work along one axis, by default the last. The tokens must be on an earlier one. */
+/** Operators that work along one axis, by default the last. The tokens must be on an earlier axis. */
 const alongAxis: TokenAxisRule = (node, { inputs }) => {
   const axis = readIntAttribute(node, "axis") ?? -1;
   return inputs.every((input) =>
@@ -53,7 +53,7 @@ const alongAxis: TokenAxisRule = (node, { inputs }) => {
   );
 };
 
-/** Operators that work along the last axis. The tokens must be on another one. */
+/** Operators that work along the last axis. The tokens must be on another axis. */
 const alongLast: TokenAxisRule = (_node, { inputs }) =>
   inputs.every((input) => input === undefined || input.axis < input.shape.length - 1);
 

@@ -1,7 +1,7 @@
 /**
- * Partial evaluation of a graph: computes all shapes, and the elements of small tensors that depend on known inputs.
- * The cut uses it to find the masks, lengths and positions that a graph computes, whichever nodes its exporter chose
- * for them.
+ * Partial evaluation of a graph: computes shapes, and the elements of small tensors that depend only on constants and
+ * known inputs. The cut uses it to find the masks, lengths and positions that a graph computes, no matter which nodes
+ * its exporter chose for them.
  *
  * @module
  */
@@ -101,12 +101,12 @@ export class Evaluation {
     for (const node of index.graph.nodes) this.#run(node, this.#values);
   }
 
-  /** A tensor's type and shape, and its elements if they are known; `undefined` if not even the shape is. */
+  /** A tensor's type and shape, and its elements if they are known; `undefined` if the shape is unknown too. */
   value(name: string): Value | undefined {
     return this.#get(name, this.#values);
   }
 
-  /** The value of `target` if the tensors in `feeds` had these values; `undefined` if not even its shape is known. */
+  /** The value of `target` if the tensors in `feeds` had these values; `undefined` if its shape is unknown. */
   valueWith(target: string, feeds: ReadonlyMap<string, Value>): Value | undefined {
     const values = new Map<string, Value | undefined>(feeds);
     /** Whether each tensor visited so far depends on `feeds`. */

@@ -59,7 +59,7 @@ export function findProducer(index: GraphIndex, tensor: string | undefined): Nod
   return tensor === undefined ? undefined : index.producers.get(findElements(index, tensor));
 }
 
-/** Finds the router of a `MoE` or `QMoE` node. @throws {Refusal} when it is not one that Hearth knows. */
+/** Finds the router of a `MoE` or `QMoE` node. @throws {Refusal} when Hearth does not know the router. */
 export function findRouter(search: MixtureSearch, options: RouterOptions): FoundRouter {
   const { node, probabilities, weights } = options;
   const { index } = search;
@@ -166,7 +166,7 @@ function findSigmoidLogits(index: GraphIndex, name: string): string | undefined 
 }
 
 /**
- * Finds the factor that LFM2-MoE multiplies the experts' output with: the sum of their probabilities, divided by that
+ * Finds the factor by which LFM2-MoE multiplies the experts' output: the sum of their probabilities, divided by that
  * sum plus epsilon.
  *
  * @returns the router's `epsilon` and `scale`, and the tensor that holds the result.

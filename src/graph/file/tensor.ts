@@ -141,7 +141,9 @@ export function countStoredBytes({ data }: StoredTensor): number {
   return data.kind === "memory" ? data.bytes.length : data.length;
 }
 
-/** Takes rows `from` to `to` of a tensor of `numRows`; `undefined` if they are not a range of its bytes. */
+/**
+ * Takes rows `from` to `to` of a tensor with `numRows` rows; `undefined` if they are not a range of the tensor's bytes.
+ */
 export function sliceRows<Stored extends StoredTensor>(
   tensor: Stored,
   { numRows, from, to }: { readonly numRows: number; readonly from: number; readonly to: number },
@@ -161,7 +163,7 @@ export function sliceRows<Stored extends StoredTensor>(
   };
 }
 
-/** Takes columns `from` to `to` of a matrix `[rows, columns]`. Columns past its last one are zero. */
+/** Takes columns `from` to `to` of a matrix `[rows, columns]`. Columns past the matrix's last one are zero. */
 export function sliceColumns<Stored extends StoredTensor>(
   tensor: Stored,
   { from, to }: { readonly from: number; readonly to: number },

@@ -12,8 +12,8 @@ import { readFloats } from "./stored_range.ts";
 const ZERO_POINTS = 3;
 
 /**
- * Packs the zero points of each `MatMulNBits`. If one of a node's zero points is not an integer, all of them stay
- * floats.
+ * Packs the zero points of each `MatMulNBits`. If one of a node's zero points is not an integer in the range of the
+ * levels, all of them stay floats.
  */
 export async function packZeroPoints(graph: Graph, files: ModelFiles): Promise<Graph> {
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
