@@ -107,6 +107,13 @@ export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueI
     ["num_logits_to_keep", () => new Tensor("int64", [1n], [])],
   ] as [string, (tokens: StepTokens, input: ValueInfo) => Tensor][]);
 
+/** Makes an input of a whole decoder in the integers that the graph takes; `undefined` if the input is not known. */
+export function makeStepInput(tokens: StepTokens, input: ValueInfo): Tensor | undefined {
+  const made = STEP_INPUTS.get(input.name)?.(tokens, input);
+  if (made === undefined || input.type !== "int32") return made;
+  return new Tensor("int32", Int32Array.from(made.data as BigInt64Array, Number), made.dims);
+}
+
 /** Makes positions: `[1, tokens]`, or `[sections, 1, tokens]` if the graph has a rotary embedding in sections. */
 function makePositionIds({ batch, start, end }: StepTokens, { shape }: ValueInfo): Tensor {
   const { positions, sectionPositions } = batch;

@@ -12,6 +12,7 @@ import type { ModelProto } from "../graph/file/proto.ts";
 import {
   type HeadSizes,
   makeEmptyState,
+  makeStepInput,
   STEP_INPUTS,
   type StepTokens,
   UnsupportedGraphError,
@@ -176,8 +177,8 @@ export class WholeDecoder implements Decoder {
     const tokens = { batch, start, end };
     const feeds: Record<string, Tensor> = { ...this.#cache, ...this.#given };
     for (const input of this.#session.inputs) {
-      const make = STEP_INPUTS.get(input.name);
-      if (make) feeds[input.name] = make(tokens, input);
+      const made = makeStepInput(tokens, input);
+      if (made) feeds[input.name] = made;
     }
     const embedded = await this.#embed(tokens);
     try {

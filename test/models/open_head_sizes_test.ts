@@ -1,6 +1,6 @@
 /**
- * Whole graphs whose caches leave sizes open take them from `config.json`; graphs that do not return all their caches
- * are refused.
+ * Whole graphs whose caches leave sizes open take them from `config.json`, and their inputs may be int32. Graphs that do
+ * not return all their caches are refused.
  */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -10,6 +10,8 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readHeadSizes } from "../../src/models/folder/config_fields.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { makeNode, withGraph } from "../../src/graph/file/proto.ts";
+import { toDtypeCode } from "../../src/graph/file/tensor.ts";
 import { makeValueInfo } from "../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { generate } from "../fixtures/engine/generate.ts";
@@ -17,18 +19,28 @@ import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
-Deno.test("WholeDecoder runs a graph whose cache has dynamic head sizes", async () => {
+Deno.test("WholeDecoder runs a graph of int32 inputs whose cache has dynamic head sizes", async () => {
   const folder = await openFolder(FOLDER);
   await using files = new FolderFiles(`${FOLDER}/onnx`);
   const model = await readModel(files, "model.onnx");
   const shape = ["batch_size", "kv_heads", "past_sequence_length", "kv_cache_dim"];
-  const inputs = model.graph.inputs.map((input) =>
-    input.name.startsWith("past") ? makeValueInfo(input.name, "float32", shape) : input
+  const inputs = model.graph.inputs.map(({ name, shape: given }) =>
+    name.startsWith("past")
+      ? makeValueInfo(name, "float32", shape)
+      : makeValueInfo(name, "int32", given!.map((size) => size!))
   );
+  const numbers = inputs.filter(({ dtype }) => dtype === "int32").map(({ name }) => name);
+  const toWide = (name: string) => numbers.includes(name) ? `${name}/int64` : name;
+  const nodes = [
+    ...numbers.map((name) =>
+      makeNode("Cast", [name], [toWide(name)], { attributes: { to: toDtypeCode("int64") } })
+    ),
+    ...model.graph.nodes.map((node) => ({ ...node, inputs: node.inputs.map(toWide) })),
+  ];
   const options = {
     backend: new CpuBackend(),
     files,
-    model: { ...model, graph: { ...model.graph, inputs } },
+    model: withGraph(model, { inputs, nodes }),
     contextLength: 2048,
     vocabSize: folder.config["vocab_size"] as number,
   };
