@@ -20,7 +20,7 @@ export interface HeadShape {
   readonly elem: Elem;
 }
 
-/** The shape shared by a model's attention layers, or by those of one kind. */
+/** The shape shared by all attention layers of a model, or by all layers of one kind. */
 export interface AttentionShape extends HeadShape {
   /** Tokens per block of the KV cache. */
   readonly blockSize: number;

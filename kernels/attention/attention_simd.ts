@@ -76,7 +76,7 @@ export class SimdAttention {
    * Changes the number of blocks of a pool; the remaining blocks keep their content. A larger cache takes physical
    * memory only as it is written to. To shrink the cache, everything is moved to smaller memories.
    *
-   * @param pool 0 is the main pool, the others are those of layers with a window.
+   * @param pool 0 is the main pool; the other pools are for layers with a window.
    * @returns false if there is no memory for it; the cache is then unchanged.
    */
   resize(numBlocks: number, pool = 0): boolean {

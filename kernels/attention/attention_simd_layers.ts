@@ -71,7 +71,7 @@ function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
   return { arena, step, threads, scratch, read, placed: placeLayers(arena, layers, limits) };
 }
 
-/** Whether one memory has room for these layers, with as many blocks as their cache may get. */
+/** Whether one memory has room for these layers and for the largest number of blocks that their cache may get. */
 export function fitsMemory(layers: readonly SimdLayer[], limits: SimdLimits): boolean {
   const { numBlocks, maxBlocks = numBlocks } = limits;
   const { placed } = planMemory(layers, limits);

@@ -54,7 +54,7 @@ interface LayerOffsets {
 }
 
 /**
- * Addresses of layers and of the cache that they share. Its blocks lie one after the other, each with the keys and
+ * Addresses of layers and of the cache that they share. The cache's blocks are consecutive, each with the keys and
  * values of all layers.
  */
 interface PlacedLayers {

@@ -76,7 +76,7 @@ export interface KvWriteTensors {
   /** elem `[numTokens, heads * headSize]`: the result for queries; needed if queries are normalised or rotated. */
   readonly qOut?: GPUBuffer | undefined;
   /**
-   * A uniform with the norms' factors, those of queries before those of keys: f32 `[2, headSize]`, or `[heads +
+   * A uniform with the norms' factors, for queries and then for keys: f32 `[2, headSize]`, or `[heads +
    * kvHeads, headSize]` if all heads share one norm.
    */
   readonly gammas?: GPUBuffer | undefined;

@@ -15,7 +15,7 @@
 @group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
 @group(0) @binding(7) var<storage, read_write> v_cache: array<cached>;
 //# if FACTOR_FOURS
-// The norms' factors: those of queries, then those of keys, for a head or for a whole row. They are a uniform, since
+// The norms' factors, for queries and then for keys: one head's or a whole row's. They are a uniform, since
 // the kernel already uses the eight storage buffers that WebGPU guarantees.
 @group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, $FACTOR_FOURS>;
 //# end

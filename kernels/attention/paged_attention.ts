@@ -134,7 +134,7 @@ export class PagedAttention {
   /** Appends the attention for the step that was written last: one dispatch for each kind of work item in it. */
   encode(pass: ComputePass, tensors: AttentionTensors): void {
     const { plan, words, partials, shape } = this.#step;
-    // Every binding needs a buffer; those of absent sinks or slopes are not read.
+    // Every binding needs a buffer. Without sinks or slopes, their buffers are not read.
     const { sinks = words, slopes = words } = tensors;
     const inputs = { ...tensors, step: words, sinks, slopes };
     if (plan.numPrefillItems > 0) {

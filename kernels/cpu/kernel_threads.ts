@@ -70,7 +70,7 @@ const SPINS = 20_000;
 /** After losing this many helpers, no more are started. */
 const MAX_LOSSES = 3;
 
-/** Runs jobs on helper threads. It must be used by the thread that created it. */
+/** Runs jobs on helper threads. Only the thread that created an instance may use it. */
 export class KernelThreads {
   /** Maximum number of threads working at once, including the caller. */
   readonly numThreads: number;

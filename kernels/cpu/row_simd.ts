@@ -100,7 +100,7 @@ export class SimdRows {
   /**
    * The kernel of a matrix product.
    *
-   * @param reuses whether its normalised or quantised rows are those of the previous product.
+   * @param reuses whether the product takes the same normalised or quantised rows as the previous product.
    * @throws {RangeError} when the kernel cannot run it.
    */
   product(

@@ -139,7 +139,7 @@ export function rowBytes({ matrix }: ExpertProduct, k: number): number {
   return matrix.kind === "rows" ? k * 4 : k / CHUNK * CHUNK_BYTES;
 }
 
-/** Reserves what layers share, since they run one after the other. */
+/** Reserves the memory that layers share, since they run one after the other. */
 export function reserveScratch(
   arena: Arena,
   all: readonly ExpertsParams[],
@@ -149,7 +149,7 @@ export function reserveScratch(
     Math.max(...all.map(computeSize));
   const pairs = most(({ topK }) => topK) * MAX_ROWS;
   const bytes = (count: number) => arena.reserve(Math.ceil(count / 4));
-  // Sums for a tile: those of the gate's rows, and those of the rows that the gate multiplies.
+  // Sums for a tile, of the gate's rows and of the rows that the gate multiplies.
   const perThreadBytes = 2 * TILE * PART_OUTPUTS * 4;
   return {
     node: arena.reserve(NODE_WORDS),

@@ -44,7 +44,7 @@ export interface ExpertActivation {
   /** Factor inside SiLU's sigmoid. */
   readonly alpha: number;
   /**
-   * The order of the first matrix's rows. The outputs of "gate" rows are activated, and multiplied with those of "up"
+   * The order of the first matrix's rows. The outputs of "gate" rows are activated, and multiplied with outputs of "up"
    * rows. The two kinds of rows alternate, or each kind is one half. If absent, there is no gate.
    */
   readonly gate?: {

@@ -21,8 +21,8 @@ import {
 } from "./experts_params.ts";
 
 /**
- * For few rows: number of threads that divide a sum along K, number of matrix rows that these threads compute, and
- * number of such groups of threads in a workgroup.
+ * For few rows: number of threads in a unit, which divide a sum along K; number of matrix rows that a unit computes;
+ * and number of units in a workgroup.
  */
 const [LANES, ROWS, UNITS] = [32, 4, 4];
 /** For many rows: number of rows in a tile. */

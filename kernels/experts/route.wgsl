@@ -1,7 +1,7 @@
 // Chooses and weights the experts of each row. See experts.ts for the formula.
 //
-// One workgroup takes a row. It keeps the experts' probabilities in workgroup memory. TOP_K times, its threads together
-// find the best expert that is left.
+// One workgroup takes a row. It keeps the experts' probabilities in workgroup memory. For each of TOP_K choices, all
+// threads together find the best expert that is left.
 
 // [rows, STRIDE], from OFFSET on.
 @group(0) @binding(0) var<storage, read> logits: array<elem>;

@@ -116,7 +116,7 @@ export interface Mask {
 
 /** A mask for some rows of its image. */
 export interface RowsMask extends Mask {
-  /** Index in the image of the first of these rows. */
+  /** Index in the whole image of the first row. */
   readonly firstRow: number;
   /** Height of the whole image. */
   readonly height: number;

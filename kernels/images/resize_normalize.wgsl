@@ -1,4 +1,4 @@
-// Resizes an image and writes it into a model's input, one axis after the other:
+// Resizes an image, first its width and then its height, and writes it into a model's input:
 //
 //   wide[j, x] = level(Σ_i weights[x, i] image[j, columns[x].first + i])                               resize_rows
 //   output[c, y, x] = scale[c] · level(Σ_j weights[y, j] wide[rows[y].first + j, x, c]) + offset[c]    resize_normalize

@@ -108,7 +108,7 @@ export class ReferenceLogMel {
  *
  * Even samples become the real parts and odd samples the imaginary parts of `size / 2` complex numbers. Their transform
  * `Z` gives the transforms of the even samples, `E[k] = (Z[k] + Z*[-k]) / 2`, and of the odd ones, `O[k] = (Z[k] -
- * Z*[-k]) / 2i`. Their sum is the spectrum: `X[k] = E[k] + w^k O[k]` with `w = e^(-2πi / size)`.
+ * Z*[-k]) / 2i`. The spectrum is `X[k] = E[k] + w^k O[k]` with `w = e^(-2πi / size)`.
  */
 export class PowerSpectrum {
   /** f64 `[size / 2 + 1]`, the result of the last call. */
@@ -137,7 +137,7 @@ export class PowerSpectrum {
     this.#sin = angles.map(Math.sin);
   }
 
-  /** Fills {@linkcode power} from the samples beginning at `start`; those past their end are 0. */
+  /** Fills {@linkcode power} from the samples beginning at `start`; samples past the end count as 0. */
   compute(samples: Float32Array, start: number): void {
     this.#load(samples, start);
     this.#fft.transform();

@@ -65,7 +65,7 @@ export function readUsmSpec(
     if (value === undefined || isOff(value)) return;
     throw new RangeError(`${name} is ${JSON.stringify(value)}, which is not supported.`);
   };
-  // No released model sets these.
+  // No released model sets these fields to other values.
   for (const name of ["dither", "per_bin_mean", "per_bin_stddev"]) refuse(name, (value) => !value);
   refuse("input_scale_factor", (value) => value === 1);
   refuse("preemphasis_htk_flavor", (value) => value === true);

@@ -43,7 +43,7 @@ type TileKernel = Kernel<typeof TILE_BINDINGS>;
 type Tensors = Readonly<Record<keyof typeof ROW_BINDINGS, GPUBuffer>>;
 
 const FEATURE = "packed_4x8_integer_dot_product";
-/** Bytes of workgroup memory while a row is rounded: per unit of eight elements, and besides those units. */
+/** Bytes of workgroup memory while a row is rounded: for each unit of eight elements, and for all other data. */
 const UNIT_BYTES = { plain: 8, normed: 12 };
 const GATHERED_BYTES = 128;
 
@@ -191,8 +191,8 @@ const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
 
 /**
  * The buffer for rounded rows, between the kernel that rounds them and the product. All products of a device share one,
- * since they run one after the other. If a larger buffer is needed, it replaces the previous one, which commands that
- * have been recorded with it still use.
+ * since they run one after the other. If a larger buffer is needed, it replaces the smaller one. Commands that have
+ * been recorded with the smaller one still use that.
  */
 function getRoundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));

@@ -2,7 +2,7 @@
 // of a stage are in flight together, and each workgroup rounds the row by itself while it waits for its weights. See
 // int8_source.ts.
 
-// The words of the row with elements at even indices, and those at odd indices.
+// By block, the words with elements at even indices, and the words with elements at odd indices.
 var<workgroup> even_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> odd_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> row_scales: array<f32, $BLOCKS>;

@@ -134,7 +134,7 @@ const STEPS = [8, 4, 2, 1];
 
 /**
  * The kernel for several rows: each workgroup takes a tile of rows and columns, and stages some blocks of 32 elements
- * in workgroup memory while the next ones are being loaded. It must follow int8_rows.wgsl and matrix.wgsl.
+ * in workgroup memory while the next ones are being loaded. The WGSL must follow int8_rows.wgsl and matrix.wgsl.
  */
 export function makeInt8TileSource(
   { k, gate, weights: { blockSize, hasZeroPoints } }: Int8Params,
@@ -173,7 +173,7 @@ export function makeInt8TileSource(
 }
 
 /**
- * The kernel for a single row. It must follow rows.wgsl, int8_rows.wgsl and matrix.wgsl.
+ * The kernel for a single row. The WGSL must follow rows.wgsl, int8_rows.wgsl and matrix.wgsl.
  */
 export function makeInt8RowSource(
   { k, gate, norm, weights: { blockSize, hasZeroPoints } }: Int8Params,

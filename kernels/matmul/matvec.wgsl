@@ -123,7 +123,7 @@ const MAX_OUTS = 8u;
 // Sums in groups of four rows: [OUTS, ROW_FOURS].
 var<private> acc: array<vec4<f32>, MAX_ACC>;
 
-// Adds the products of a vec4 of each row with those of the outputs' matrix rows.
+// Adds the products of a vec4 of each row with the corresponding vec4s of the outputs' matrix rows.
 fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32, at: u32) {
   let normed = load_affine(at);
   if (ROWS == 1u) {

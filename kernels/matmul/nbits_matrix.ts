@@ -80,9 +80,9 @@ export function countNbitsMatrixElements(matrix: NbitsMatrix): number {
 /** Addresses of memory for the part of a matrix that is being packed. */
 export interface StagedMatrix {
   readonly levels: number;
-  /** Its size is a quarter of the levels' bytes. */
+  /** The scales take a quarter of the levels' bytes. */
   readonly scales: number;
-  /** Its size is a sixteenth of the levels' bytes. */
+  /** The zero points take a sixteenth of the levels' bytes. */
   readonly zeros: number;
   /** Maximum number of bytes of levels. */
   readonly length: number;

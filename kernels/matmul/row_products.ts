@@ -94,7 +94,7 @@ interface ProductMemory {
   readonly exports: KernelExports;
   /** Address of the words that describe the product, in the order of `Product`'s or `FloatProduct`'s fields. */
   readonly node: number;
-  /** Address of the words that describe the step's rows: those of `QuantizedRows`, or of `FloatRows`. */
+  /** Address of the words that describe the step's rows, in the order of `QuantizedRows`' or `FloatRows`' fields. */
   readonly rows: number;
   readonly scratch: number;
   readonly scratchBytes: number;

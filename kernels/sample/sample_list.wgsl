@@ -10,7 +10,7 @@ var<workgroup> list: array<vec2<u32>, LIST_SIZE>;
 var<workgroup> list_count: atomic<u32>;
 var<workgroup> list_length: u32;
 
-// The better of a choice and the best of those of four tokens that rank behind a given one.
+// The best among a choice and four tokens. Tokens that do not rank behind the choice `behind` are left out.
 fn best_with(choice: Choice, tokens: Tokens, is_raw: bool, behind: Choice) -> Choice {
   let all_keys = select(tokens.keys, tokens.raw_keys, is_raw);
   let is_behind = (all_keys < vec4<u32>(behind.score)) |
@@ -69,7 +69,7 @@ fn find_bound(thread: u32, count: u32) -> u32 {
   return workgroupUniformLoad(&ranked_key);
 }
 
-// Lists those of four tokens whose key is at least `bound`.
+// Adds to the list each of four tokens whose key is at least `bound`.
 fn list_tokens(tokens: Tokens, is_raw: bool, bound: u32) {
   let keys = select(tokens.keys, tokens.raw_keys, is_raw);
   let is_listed = keys >= vec4<u32>(max(bound, 1u));

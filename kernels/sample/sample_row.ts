@@ -118,7 +118,7 @@ export const LOWEST_LOGIT = { f32: -3.4028234e38, f16: -65504 } as const;
 /** Thrown when all tokens of some rows are masked out, or their logits are NaN or -infinity. */
 export class NothingToSampleError extends Error {
   override readonly name = "NothingToSampleError";
-  /** Indices of these rows in the call. */
+  /** Indices in the call of the rows that have no token to choose. */
   readonly rows: readonly number[];
 
   constructor(rows: readonly number[]) {

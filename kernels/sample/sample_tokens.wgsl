@@ -6,7 +6,7 @@
 @group(0) @binding(2) var<storage, read> extras: array<u32>;
 // Per row: token, bits of its log-probability.
 @group(0) @binding(3) var<storage, read_write> chosen: array<vec2<u32>>;
-// Per row MAX_TOP such pairs, most likely first.
+// Per row MAX_TOP pairs (token, bits of its log-probability), the most likely first.
 @group(0) @binding(4) var<storage, read_write> top: array<vec2<u32>>;
 
 override THREADS: u32;
@@ -119,7 +119,7 @@ fn count_logit_fours(start: u32) -> u32 {
   return (start + VOCAB_SIZE + 3u) / 4u - start / 4u;
 }
 
-// Number of all vec4s of a row: those with logits, then those of its adjusted tokens.
+// Number of all groups of four of a row: the vec4s of its logits, then its adjusted tokens.
 fn count_fours(row: Row, start: u32) -> u32 {
   return count_logit_fours(start) + (row.num_adjustments + 3u) / 4u;
 }

@@ -53,8 +53,8 @@ const THREADS = 256u;
 
 var<workgroup> keys: array<vec4<f32>, NUM_KEYS>;
 var<workgroup> queries: array<vec4<f32>, NUM_QUERIES>;
-// Each thread's part of a column's result, and of the next key's product with the state. A token's parts lie next to
-// those of the previous token.
+// Each thread's part of a column's result, and of the next key's product with the state. Tokens use the two halves
+// in turn, so that a token does not overwrite the previous token's parts.
 var<workgroup> parts: array<vec2<f32>, 512>;
 
 fn key_element(token: u32, head: u32, i: u32) -> f32 {

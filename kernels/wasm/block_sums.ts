@@ -41,7 +41,7 @@ export function blockBytes<Zeros>(): usize {
 }
 
 /**
- * Two products of four levels each with a word of a row: one for weights at even indices, one for those at odd indices.
+ * Adds two products of four levels with a word of a row: one for weights at even indices, and one for odd indices.
  */
 @inline
 export function add<Sum>(sum: v128, low: v128, high: v128, evens: v128, odds: v128): v128 {
@@ -74,7 +74,7 @@ export function scaled<Sum>(block: v128, scale: v128): v128 {
   return f32x4.mul(f32x4.convert_i32x4_s(whole), scale);
 }
 
-/** Adds a block's sum to those of the previous blocks. */
+/** Adds a block's scaled sum to the total of the previous blocks. */
 @inline
 export function addBlock<Sum>(sums: v128, block: v128, scale: v128, weightScales: v128): v128 {
   return f32x4.add(sums, f32x4.mul(scaled<Sum>(block, scale), weightScales));

@@ -23,7 +23,7 @@ export function multiplyExpertRow(
   else floats<u16>(node, row, width, x0, x1, x2, x3, out, outBytes);
 }
 
-/** `Level` is u8 for levels of 4 bits and u16 for those of 8. */
+/** `Level` is u8 for levels of 4 bits, and u16 for levels of 8 bits. */
 @inline
 function rounded<Level>(
   node: ExpertsProduct,
@@ -154,7 +154,7 @@ function addChunk(
   return madd(whole, f32x4.mul(scale, v128.load32_splat(x, 80)), sums);
 }
 
-/** The scale of a chunk, or those of its two halves. */
+/** The scale of a chunk, or the scales of its two halves. */
 @inline
 function scaleAt(scales: usize, hasHalves: bool): v128 {
   if (!hasHalves) return v128.load32_splat(scales);

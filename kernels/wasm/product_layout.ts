@@ -1,6 +1,6 @@
 /**
  * Structures that the host writes into linear memory for products: 32-bit words in this order. All addresses are in
- * bytes. Their counterparts are `../matmul/row_products.ts` and `../experts/experts_memory.ts`.
+ * bytes. The counterparts are `../matmul/row_products.ts` and `../experts/experts_memory.ts`.
  */
 
 /** Number of a matrix's outputs that lie side by side. */
@@ -49,7 +49,7 @@ export class Product {
 /** The quantised rows to multiply; see `pack.ts`. */
 @unmanaged
 export class QuantizedRows {
-  /** Number of quantised rows: twice the number of rows if these are pairs. */
+  /** Number of quantised rows: twice the number of rows if each row is a pair. */
   numRows: u32;
   /**
    * Rows in tiles of four, two and one; see `tileWidth`. A block of a tile begins with four pairs of words, each of

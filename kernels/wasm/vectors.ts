@@ -74,7 +74,7 @@ export function madd(a: v128, b: v128, c: v128): v128 {
  */
 export function exp2(x: v128): v128 {
   const rounder = f32x4.splat(ROUNDER);
-  // The low bits of `rounded` are those of `n`.
+  // `rounded` and `n` have the same low bits.
   const rounded = f32x4.add(x, rounder);
   const f = f32x4.sub(x, f32x4.sub(rounded, rounder));
   let p = f32x4.splat(1.3264727193e-3);
