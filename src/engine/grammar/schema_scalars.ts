@@ -212,13 +212,16 @@ const IPV6 = [
     return `${left}::${most === 0 ? "" : `(?:${WORD}(?::${WORD}){0,${most - 1}})?`}`;
   }),
 ].join("|");
-const PART_CHAR = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})`;
+const USER_CHAR = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})`;
+const PART_CHAR = `(?:${USER_CHAR}|@)`;
 const PATH_CHAR = `(?:${PART_CHAR}|:)`;
 const PATH = `(?:/${PATH_CHAR}*)*`;
 const TAIL = String.raw`(?:\?(?:${PATH_CHAR}|[/?])*)?(?:#(?:${PATH_CHAR}|[/?])*)?`;
-const HOST = String.raw`${HOSTNAME}(?::\d{1,4})?`;
-const URI = String
-  .raw`(?:[a-z][a-z0-9+.-]*://${HOST}${PATH}|(?:mailto|urn|tel):${PATH_CHAR}+)${TAIL}`;
+const PORT = String.raw`(?:\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])`;
+const HOST = String.raw`(?:${USER_CHAR}+(?::${USER_CHAR}*)?@)?` +
+  String.raw`(?:${LABEL}(?:\.${LABEL})*|\[(?:${IPV6})\])(?::${PORT})?`;
+const URI = String.raw`(?:[a-z][a-z0-9+.-]*://${HOST}${PATH}|file:///${PATH_CHAR}*${PATH}|` +
+  `(?:mailto|urn|tel):${PATH_CHAR}+)${TAIL}`;
 // Two slashes begin a host. A colon in the first segment of a relative path would end a scheme.
 const URI_REFERENCE = `(?:${URI}|//${HOST}${PATH}${TAIL}|/(?:${PATH_CHAR}+${PATH})?${TAIL}|` +
   `${PART_CHAR}+${PATH}${TAIL})`;

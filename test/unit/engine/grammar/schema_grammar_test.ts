@@ -253,6 +253,17 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['"ab"', "100", "true"],
     bad: ["false", "null"],
   },
+  "URIs": {
+    schema: { type: "string", format: "uri" },
+    good: [
+      '"https://a.b.c.d.example.com:50000/p?q#f"',
+      '"postgres://user:p%40ss@db:5432/x"',
+      '"http://[::1]:8080/"',
+      '"file:///etc/hosts"',
+      '"file:///"',
+    ],
+    bad: ['"https://a:65536/"', '"https://a@b@c"', '"https:///p"', '"a.b"'],
+  },
   "URI references": {
     schema: { type: "string", format: "uri-reference" },
     good: ['"//example.com:80/p"', '"/a:b//c?d#e"', '"a/b.png"', '"/"', '"mailto:a@b.c"'],
