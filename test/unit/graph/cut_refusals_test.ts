@@ -104,7 +104,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
         scores: masked,
         weights: (graph, weights) => graph.add("Mul", [weights, graph.float(0.5)]),
       })),
-    /weights are changed/,
+    /changes keys, values or weights/,
   ],
   "a cache in another type": [
     () => decoder(spelledOut({ scores: masked }), { cacheDtype: "int8" }),
