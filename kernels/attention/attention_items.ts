@@ -25,8 +25,8 @@ export interface ItemOptions {
   readonly group: number;
   readonly rowsPerItem: number;
   /**
-   * Lets an item take several heads when a sequence has few rows. About one item per thread remains, if there are that
-   * many heads.
+   * Lets an item take several heads when a sequence has few rows. There is still about one item per thread, if there
+   * are enough heads.
    */
   readonly joins?: { readonly numThreads: number };
 }

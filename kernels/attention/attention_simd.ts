@@ -36,7 +36,7 @@ interface LayerPosition {
  * Computes in f32 what `ReferenceKvWrite` and `ReferenceAttention` compute in float64; see `wasm/`.
  *
  * Caches, tables, inputs and outputs lie in linear memories, which are freed with the object. A linear memory holds at
- * most 4 GiB, so the layers of a pool are divided among as few memories as can hold its largest cache. The cache layout
+ * most 4 GiB, so the layers of a pool are divided among as few memories as its largest cache needs. The cache layout
  * is private to this kernel: sixteen keys lie side by side.
  */
 export class SimdAttention {

@@ -1,6 +1,6 @@
 // The plan of a step, and the layout of keys and values in the paged cache.
 
-// Written by step_plan.ts. Offsets are indices of `words`.
+// Written by step_plan.ts. The first five fields are indices of `words`.
 struct Step {
   positions: u32,
   slots: u32,

@@ -26,7 +26,7 @@ export interface RotaryParams {
   readonly isByToken?: boolean | undefined;
 }
 
-/** The norms of heads, which are divided by their root mean square and multiplied by factors. */
+/** How heads are normalised: they are divided by a root mean square and multiplied by factors. */
 export interface HeadNormParams {
   readonly epsilon: number;
   readonly ofQueries: boolean;

@@ -19,7 +19,7 @@ fn load_$what(item: Item, position: u32, kv_head: u32, column: u32) -> four {
 }
 
 //# end
-// The end of the keys that a query sees.
+// One past the last key that a query sees.
 fn end_key(item: Item, position: u32) -> u32 {
   return position + 1u;
 }

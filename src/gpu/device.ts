@@ -177,7 +177,7 @@ export function uploadStorage(
   return buffer;
 }
 
-/** Words in the names of GPUs that have no memory of their own, and of graphics cards with similar names. */
+/** Words in the names of GPUs without memory of their own. `INTEL_CARD` excepts Intel's graphics cards. */
 const INTEGRATED = /apple|intel|\b(0x)?8086\b|32902|adreno|mali|powervr|v3d|tegra|\bgb10\b/i;
 const INTEGRATED_RADEON = /radeon.*\bgraphics\b|radeon(\(tm\))? \d{3,4}[ms]\b|amd custom gpu/i;
 const INTEL_CARD = /\barc\b.*\b[ab]\d{2,3}m?\b|data center gpu/i;
@@ -200,8 +200,8 @@ export function usesMachineMemory(
 
 /**
  * Resolves when the device has done all submitted work, and blocks the thread until then. Deno's `onSubmittedWorkDone`
- * would sleep 10 ms after that. Here most calls do not sleep, because the buffer was mapped before and kept (see
- * `keepDownloadBuffers`).
+ * would sleep 10 ms after that. Most calls of this function do not sleep: `createBuffer` returns a kept buffer that was
+ * mapped before (see `keepDownloadBuffers`).
  *
  * @throws when the device is gone.
  */

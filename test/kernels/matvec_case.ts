@@ -9,7 +9,7 @@ import type { ReferenceMatvecTensors } from "./references/matvec_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { makeAffine, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
-/** Capacity of the buffers in rows: whole tiles of 64, more than 128. */
+/** Capacity of the buffers in rows: a multiple of a tile's 64 rows, and more than 128. */
 export const ROOM = 192;
 
 /** Source of random values. */

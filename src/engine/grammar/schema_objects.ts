@@ -10,7 +10,7 @@ import { type SchemaDocument, type SchemaNode, toMemberParam } from "./schema_do
 import { listBeside, listValues } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
-/** A grammar can count this many members that the schema does not name, as `minProperties` may require. */
+/** Maximum number of members that a grammar can count, for `minProperties`, if the schema does not name them. */
 export const MAX_CLASSES = 8;
 
 /** A named member. */
@@ -157,7 +157,7 @@ class ObjectReader {
     return [document.node(unevaluatedProperties, `${node.param}.unevaluatedProperties`)];
   }
 
-  /** Whether the member is mentioned by a schema to which `node` refers, directly or through other schemas. */
+  /** Whether the member is mentioned by a schema that applies along with `node` (see {@linkcode listBeside}). */
   #isEvaluatedIn(node: SchemaNode, member: NamedMember): boolean {
     return [...this.#beside(node)].some((other) =>
       (other.keywords !== false && other.keywords["unevaluatedProperties"] !== undefined) ||
@@ -165,7 +165,7 @@ class ObjectReader {
     );
   }
 
-  /** The schemas to which a node refers, directly or through other schemas, if they are among the given ones. */
+  /** The reader's schemas that {@linkcode listBeside} lists for a node, for those schemas in turn, and so on. */
   #beside(node: SchemaNode): ReadonlySet<SchemaNode> {
     const known = this.#besides.get(node);
     if (known !== undefined) return known;

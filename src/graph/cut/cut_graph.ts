@@ -1,6 +1,6 @@
 /**
- * Cuts the graph of a decoder or an encoder into segments and kernel nodes. It works on the decoded file and does not
- * read the weights.
+ * Cuts the graph of a decoder or an encoder into segments and kernel nodes. Only the decoded file is needed, not the
+ * weights.
  *
  * @module
  */
@@ -107,7 +107,7 @@ interface EncoderCutOptions {
   readonly contextLength: number;
 }
 
-/** The number of positions in the tables of an encoder's graph; `Infinity` if it has no such tables. */
+/** The number of positions in the tables of an encoder's graph; `Infinity` if none are found, or it is refused. */
 export function countPositions({ graph }: ModelProto, padTokenId: number): number {
   const index = new GraphIndex(liftConstants(graph));
   try {

@@ -25,8 +25,7 @@ import {
 } from "./mixture.ts";
 
 /**
- * Indices of an operator's inputs. Those of a product are for its weights, scales, zero points and biases, in this
- * order.
+ * Indices of an operator's inputs. Each product has four: weights, scales, zero points and biases, in this order.
  */
 interface Inputs {
   readonly first: readonly (number | undefined)[];

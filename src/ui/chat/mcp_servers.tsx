@@ -1,7 +1,7 @@
 /**
  * The MCP servers whose tools the model may call, and the panel in which the user adds and removes servers. Their
- * addresses are stored in this browser, and the page connects to them when it opens. Its content security policy only
- * allows connections to origins that are listed in its own address.
+ * addresses are stored in this browser, and the page connects to them when it opens. The page's content security
+ * policy allows connections only to origins that are listed in the page's own address.
  *
  * @module
  */

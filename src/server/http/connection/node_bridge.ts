@@ -230,7 +230,7 @@ export const KEEP_ALIVE = ": keep-alive\n";
 /** Silence after which a comment is sent. Proxies close connections that are silent for a minute. */
 export const KEEP_ALIVE_MS = 10_000;
 const LINE_FEED = 10;
-/** Bodies of a known length up to this size are not streamed, even with `streamsAll`. */
+/** Except events and audio, bodies of a known length up to this size are not streamed, even with `streamsAll`. */
 const SMALL_BYTES = 64 * 1024;
 
 interface Wire {
