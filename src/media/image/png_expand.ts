@@ -243,6 +243,9 @@ export function readPngProfile(
 ): Uint8Array | undefined {
   const text = readPngText(chunks, `Raw profile type ${name}`);
   const [, , , ...lines] = new TextDecoder("latin1").decode(text).split("\n");
-  const digits = lines.join("");
-  return /^([0-9a-f]{2})+$/i.test(digits) ? Uint8Array.fromHex(digits) : undefined;
+  try {
+    return Uint8Array.fromHex(lines.join(""));
+  } catch {
+    return undefined;
+  }
 }

@@ -137,6 +137,14 @@ const ORIENTED: Readonly<Record<string, [file: Uint8Array<ArrayBuffer>, orientat
     6,
   ],
   "a damaged text in PNG": [makeText("zTXt", "Raw profile type exif", text("\0zzz")), 1],
+  "8 MB of digits in PNG": [
+    makeText("tEXt", "Raw profile type exif", text(`\nexif\n1\n${"ab".repeat(4e6)}`)),
+    1,
+  ],
+  "an odd digit in PNG": [
+    makeText("tEXt", "Raw profile type exif", text("\nexif\n1\nabc")),
+    1,
+  ],
 };
 
 function makeOriented(xmp: Uint8Array, exif?: Uint8Array): Uint8Array<ArrayBuffer> {
